@@ -1,0 +1,80 @@
+package lint
+
+// law is what one package may import. A package without a law fails: it exists only if it has an import law of its own.
+type law struct {
+	dir    string
+	floor  int
+	ours   []string // packages of this module; "*" = everything on a lower floor
+	beside []string // packages on the same floor, the exception that the reason explains
+	third  []string // import paths of other modules, with all below them; test files may use testLibraries too
+	pure   bool     // clock, randomness, files, network and locks are parameters or do not occur
+	reason string
+}
+
+const (
+	kgo   = "github.com/twmb/franz-go/pkg/kgo"
+	kadm  = "github.com/twmb/franz-go/pkg/kadm"
+	kmsg  = "github.com/twmb/franz-go/pkg/kmsg"
+	kerr  = "github.com/twmb/franz-go/pkg/kerr"
+	kfake = "github.com/twmb/franz-go/pkg/kfake"
+	// kafka is what every Kafka client's import path begins with here.
+	kafka  = "github.com/twmb/franz-go"
+	xxhash = "github.com/cespare/xxhash/v2"
+	jsonV2 = "github.com/go-json-experiment/json"
+	mutant = "internal/mutant"
+)
+
+var testLibraries = []string{"pgregory.net/rapid"}
+
+// laws is the table of the floors, lowest first. An import points down; what points sideways is listed as such.
+var laws = []law{
+	{dir: "internal/mutant", floor: 0, reason: "every engine package asks it, so it can know none of them"},
+
+	{dir: "record", floor: 1, third: []string{jsonV2}, pure: true,
+		reason: "the vocabulary of all others: codecs and positions, without a store or a broker"},
+	{dir: "ledger/money", floor: 1, third: []string{"github.com/quagmt/udecimal"}, pure: true,
+		reason: "the decimal library stays behind one opaque type and can be exchanged"},
+	{dir: "ledger", floor: 1, beside: []string{"ledger/money"}, third: []string{"golang.org/x/text"}, pure: true,
+		reason: "the domain is a function of state and event; money is its vocabulary"},
+	{dir: "ledger/generate", floor: 1, beside: []string{"ledger", "ledger/money"},
+		reason: "makes events of the domain from a seed, for feed, demo and simulation"},
+	{dir: "internal/verify", floor: 1, third: []string{kgo, kadm, kmsg, kerr},
+		reason: "a checker that shares code with the processor shares its mistakes"},
+
+	{dir: "state", floor: 2, ours: []string{mutant, "record"}, third: []string{xxhash}, pure: true,
+		reason: "never sees Kafka: a base is tested, snapshotted and exchanged without a broker"},
+	{dir: "topics", floor: 2, ours: []string{"record"}, third: []string{kgo, kadm, kmsg, kerr},
+		reason: "what topics are and should be; the plan is pure and only the adapter asks a broker"},
+	{dir: "internal/session", floor: 2, ours: []string{mutant, "record"}, beside: []string{"topics"}, third: []string{kgo, kadm, kmsg, kerr},
+		reason: "the one place that speaks the transaction protocol; it moves bytes and knows no store"},
+
+	{dir: "pipeline", floor: 3, ours: []string{mutant, "record", "topics", "state", "internal/session"}, third: []string{kgo, xxhash},
+		reason: "declares, processes, decides; the client is the session's, options for it are only passed through"},
+
+	{dir: "internal/devbroker", floor: 4, third: []string{kafka},
+		reason: "the embedded broker is for the demo and for tests: no engine package may lean on it"},
+	{dir: "ledger/topology", floor: 4, ours: []string{"record", "ledger", "ledger/money", "topics", "state", "pipeline"}, third: []string{jsonV2},
+		reason: "the ledger stands on the engine's exported API, as any user's job does"},
+	{dir: "pipelinetest", floor: 4, ours: []string{"record", "topics", "state", "pipeline"}, beside: []string{"internal/devbroker"},
+		reason: "users' tests: a driver on the exported API, and crash points on the embedded broker"},
+	{dir: "internal/simulation", floor: 4, ours: []string{"*"}, beside: []string{"internal/devbroker", "ledger/topology", "pipelinetest"}, third: []string{kafka},
+		reason: "tests only: the whole of it under seeded faults, judged by internal/verify"},
+
+	{dir: "cmd/processor", floor: 5, ours: []string{"*"}, third: []string{
+		kgo, kadm, kmsg, kerr, "github.com/spf13", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6", "github.com/vbauerster", "golang.org/x/sys"},
+		reason: "wiring, flags, signals and exit codes: the only one that speaks to people"},
+
+	{dir: "internal/lint", floor: 6, reason: "reads the tree as text, so that it works while the tree does not compile"},
+	{dir: ".ci/suites", floor: 6, reason: "runs before anything is known to build: the standard library alone"},
+	{dir: "integration/...", floor: 6, ours: []string{"*"}, third: []string{kafka},
+		reason: "a Go module of its own: what real brokers need never enters a user's dependency graph"},
+}
+
+// engine is what must still build when ledger/ is deleted, tests included.
+var engine = []string{"record", "state", "topics", "internal/session", "internal/mutant", "internal/devbroker", "pipeline", "pipelinetest"}
+
+// passedThrough is all that pipeline may name of the Kafka client: options that it hands to the session unread.
+var passedThrough = map[string]bool{"Opt": true}
+
+// impure names what a pure package gets as a parameter instead.
+var impure = []string{"os", "net", "math/rand", "crypto/rand", "sync", "log", "syscall"}
