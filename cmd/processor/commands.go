@@ -1,0 +1,11 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// subcommands lists every command of the binary, in the order of a first day with it.
+func subcommands(c *cli) []*cobra.Command {
+	return []*cobra.Command{
+		newConfig(c),
+		newVersion(c),
+	}
+}

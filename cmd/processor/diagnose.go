@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// diagnosis maps what a client or broker said to an exit code and to what a person can do. The first match wins.
+type diagnosis struct {
+	matches func(error) bool
+	code    exitCode
+	hint    string
+}
+
+var diagnoses = []diagnosis{
+	{is(kerr.SaslAuthenticationFailed), exitFailed, "the broker knows no such user or password: check sasl.username and sasl.password"},
+	{is(kerr.UnsupportedSaslMechanism), exitFailed, "the broker does not offer this sasl.mechanism: ask for its sasl.enabled.mechanisms"},
+	{is(kerr.TopicAuthorizationFailed), exitFailed, "the user lacks a right on the topic: have READ, WRITE and DESCRIBE granted"},
+	{is(kerr.GroupAuthorizationFailed), exitFailed, "the user lacks READ on the group, which is application.id"},
+	{is(kerr.TransactionalIDAuthorizationFailed), exitFailed, "the user lacks WRITE and DESCRIBE on transactional ids with the prefix application.id"},
+	{is(kerr.ClusterAuthorizationFailed), exitFailed, "the user lacks a right on the cluster"},
+	{is(kerr.UnknownTopicOrPartition), exitNotFound, "the topic does not exist: processor topics plan shows what is missing, topics apply creates it"},
+	{is(kerr.GroupIDNotFound), exitNotFound, "the group does not exist: nothing ran under this application.id yet"},
+	{as[x509.HostnameError], exitFailed, "the certificate names another host: put the name it shows into bootstrap.servers and the broker's advertised.listeners, or set ssl.endpoint.identification.algorithm to empty"},
+	{as[x509.UnknownAuthorityError], exitFailed, "the broker's certificate is signed by an authority that is not trusted here: name its PEM file in ssl.truststore.location"},
+	{as[x509.CertificateInvalidError], exitFailed, "the broker's certificate is not valid now: look at its dates and purpose"},
+	{as[tls.RecordHeaderError], exitFailed, "the broker does not speak TLS on this port: security.protocol must fit the listener"},
+	{says("tls: certificate required"), exitFailed, "the broker wants a certificate of this client: name a PEM file with key and chain in ssl.keystore.location"},
+	{as[*kgo.ErrFirstReadEOF], exitUnavailable, "the broker closed the connection at once: a TLS listener met PLAINTEXT, or the other way round, or the SASL login failed; check security.protocol"},
+	{says("no such host"), exitUnavailable, "the name of a broker cannot be resolved: check bootstrap.servers, and the broker's advertised.listeners"},
+	{is(syscall.ECONNREFUSED), exitUnavailable, "no broker listens at that address: check bootstrap.servers, and the broker's advertised.listeners"},
+	{as[net.Error], exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
+	{is(context.DeadlineExceeded), exitUnavailable, "the broker did not answer in time: check bootstrap.servers, and whether the cluster is healthy"},
+	{is(io.EOF), exitUnavailable, "the broker closed the connection: look at its log"},
+	{retriable, exitUnavailable, "the cluster could not answer now: try again"},
+}
+
+func diagnose(err error) (exitCode, string) {
+	for _, d := range diagnoses {
+		if d.matches(err) {
+			return d.code, d.hint
+		}
+	}
+	return exitFailed, ""
+}
+
+func is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+func as[T error](err error) bool { return errors.As(err, new(T)) }
+
+func says(text string) func(error) bool {
+	return func(err error) bool { return strings.Contains(err.Error(), text) }
+}
+
+func retriable(err error) bool { return kerr.IsRetriable(err) }

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type dur = time.Duration
+
+// A nameRule is what a name may look like, for the machine and for people.
+type nameRule struct {
+	pattern *regexp.Regexp
+	limit   string
+	example string
+}
+
+var (
+	// appName leaves room for "-<stage>-state" within the 249 characters of a topic name.
+	appName      = nameRule{regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$`), "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit", "ledger"}
+	instanceName = nameRule{regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9._-]{0,99})?$`), "empty, or 1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit", "ledger-0"}
+	clientName   = nameRule{regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`), "1 to 100 letters, digits, dots, dashes and underscores", "processor"}
+)
+
+func text(name string, g keyGroup, def string, rule nameRule, field func(*Config) *string, doc string) key {
+	return key{name: name, group: g, def: def, limit: rule.limit, example: rule.example, doc: doc, set: func(c *Config, s string) error {
+		if !rule.pattern.MatchString(s) {
+			return errors.New("not a valid name")
+		}
+		*field(c) = s
+		return nil
+	}}
+}
+
+// free is any text, the empty one included.
+func free(name string, g keyGroup, field func(*Config) *string, doc string) key {
+	return key{name: name, group: g, doc: doc, set: func(c *Config, s string) error {
+		*field(c) = s
+		return nil
+	}}
+}
+
+func hiddenText(name string, g keyGroup, field func(*Config) *secret, doc string) key {
+	return key{name: name, group: g, secret: true, doc: doc, set: func(c *Config, s string) error {
+		*field(c) = secret{&s}
+		return nil
+	}}
+}
+
+func path(name string, g keyGroup, def func(*cli) string, field func(*Config) *string, doc string) key {
+	return key{name: name, group: g, def: "$XDG_STATE_HOME/tallystick", pathDef: def, doc: doc,
+		limit: "a directory", example: "/var/lib/tallystick", set: func(c *Config, s string) error {
+			if s == "" {
+				return errors.New("empty")
+			}
+			*field(c) = s
+			return nil
+		}}
+}
+
+func oneOf(name string, g keyGroup, def string, values []string, field func(*Config) *string, doc string) key {
+	shown := make([]string, len(values))
+	for i, v := range values {
+		shown[i] = orEmpty(v)
+	}
+	return key{name: name, group: g, def: def, limit: strings.Join(shown, ", "), doc: doc, set: func(c *Config, s string) error {
+		if !slices.Contains(values, s) {
+			return errors.New("not one of the values")
+		}
+		*field(c) = s
+		return nil
+	}}
+}
+
+func orEmpty(s string) string {
+	if s == "" {
+		return "empty"
+	}
+	return s
+}
+
+func names(name string, g keyGroup, def string, field func(*Config) *[]string, doc string) key {
+	return key{name: name, group: g, def: def, doc: doc, limit: "host:port, separated by commas", example: "kafka-1:9092,kafka-2:9092",
+		set: func(c *Config, s string) error {
+			list, err := addresses(s)
+			*field(c) = list
+			return err
+		}}
+}
+
+func addresses(s string) ([]string, error) {
+	var list []string
+	for part := range strings.SplitSeq(s, ",") {
+		host, port, err := net.SplitHostPort(strings.TrimSpace(part))
+		if err != nil || host == "" {
+			return nil, fmt.Errorf("%q is no host:port", strings.TrimSpace(part))
+		}
+		if err := portNumber(port, 1); err != nil {
+			return nil, err
+		}
+		list = append(list, net.JoinHostPort(host, port))
+	}
+	return list, nil
+}
+
+func portNumber(s string, lowest int) error {
+	if n, err := strconv.Atoi(s); err != nil || n < lowest || n > 65535 {
+		return fmt.Errorf("%q is no port (%d to 65535)", s, lowest)
+	}
+	return nil
+}
+
+func listen(name string, g keyGroup, def string, field func(*Config) *string, doc string) key {
+	return key{name: name, group: g, def: def, doc: doc, limit: "host:port (port 0: any free one), or off", example: "127.0.0.1:8090",
+		set: func(c *Config, s string) error {
+			if s == "off" {
+				*field(c) = ""
+				return nil
+			}
+			_, port, err := net.SplitHostPort(s)
+			if err != nil {
+				return errors.New("not host:port")
+			}
+			*field(c) = s
+			return portNumber(port, 0)
+		}}
+}
+
+func integer(name string, g keyGroup, def string, low, high int64, store func(*Config, int64), doc string) key {
+	return key{name: name, group: g, def: def, doc: doc, limit: fmt.Sprintf("%d to %d", low, high), example: def, set: func(c *Config, s string) error {
+		n, err := wholeNumber(s, low, high)
+		store(c, n)
+		return err
+	}}
+}
+
+func wholeNumber(s string, low, high int64) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, errors.New("out of range")
+	case err != nil:
+		return 0, errors.New("not a whole number")
+	case n < low || n > high:
+		return 0, errors.New("out of range")
+	}
+	return n, nil
+}
+
+func millis(name string, g keyGroup, def string, low, high int64, field func(*Config) *dur, doc string) key {
+	k := integer(name, g, def, low, high, func(c *Config, n int64) { *field(c) = dur(n) * time.Millisecond }, doc)
+	k.limit += " (milliseconds)"
+	return k
+}
+
+func decimal(name string, g keyGroup, def string, low, high float64, field func(*Config) *float64, doc string) key {
+	return key{name: name, group: g, def: def, doc: doc, limit: fmt.Sprintf("%.0f to %.0f", low, high), example: "100", set: func(c *Config, s string) error {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return errors.New("not a number")
+		}
+		if !(x >= low && x <= high) { // also false for NaN
+			return errors.New("out of range")
+		}
+		*field(c) = x
+		return nil
+	}}
+}
+
+func boolean(name string, g keyGroup, def string, field func(*Config) *bool, doc string) key {
+	return key{name: name, group: g, def: def, doc: doc, limit: "true or false", set: func(c *Config, s string) error {
+		if s != "true" && s != "false" {
+			return errors.New("neither true nor false")
+		}
+		*field(c) = s == "true"
+		return nil
+	}}
+}
+
+const (
+	shortestWindow = time.Second
+	longestWindow  = 3650 * 24 * time.Hour
+	windowLimit    = "1s to 3650d (d, h, m, s)"
+)
+
+func window(name string, g keyGroup, def string, field func(*Config) *dur, doc string) key {
+	return key{name: name, group: g, def: def, doc: doc, limit: windowLimit, example: def, set: func(c *Config, s string) error {
+		d, err := duration(s)
+		*field(c) = d
+		return err
+	}}
+}
+
+// horizon is a window or the word topic, which is stored as 0.
+func horizon(name string, g keyGroup, def string, field func(*Config) *dur, doc string) key {
+	k := window(name, g, def, field, doc)
+	parse := k.set
+	k.limit, k.example = "topic, or "+windowLimit, "14d"
+	k.set = func(c *Config, s string) error {
+		if s == "topic" {
+			*field(c) = 0
+			return nil
+		}
+		return parse(c, s)
+	}
+	return k
+}
+
+// duration reads Go's durations and whole or broken days ("14d", "1.5d"), which Go has no unit for.
+func duration(s string) (dur, error) {
+	d, err := time.ParseDuration(s)
+	if days, isDays := strings.CutSuffix(s, "d"); isDays {
+		var x float64
+		x, err = strconv.ParseFloat(days, 64)
+		d = dur(x * float64(24*time.Hour))
+	}
+	if err != nil {
+		return 0, errors.New("not a duration with its unit")
+	}
+	if d < shortestWindow || d > longestWindow {
+		return 0, errors.New("out of range")
+	}
+	return d, nil
+}
