@@ -95,7 +95,7 @@ var keys = []key{
 	oneOf("auto.offset.reset", groupEngine, "earliest", []string{"earliest", "latest", "none"}, func(c *Config) *string { return &c.AutoOffsetReset },
 		"Where a task starts that has never committed: at the first event, at the next one, or not at all. It never applies to a task with a history."),
 	path("state.dir", groupEngine, defaultStateDir, func(c *Config) *string { return &c.StateDir },
-		"Where this process keeps its name and its lock. It must survive restarts: with it a killed process is back in milliseconds, without it after a session timeout."),
+		"Where this process keeps its name and its lock. It must survive restarts: with it a killed process is back in milliseconds, without it after a session timeout. Default: $XDG_STATE_HOME/tallystick, else the one below."),
 	integer("state.memory.max.bytes", groupEngine, "0", 0, 1<<50, func(c *Config, n int64) { c.StateMemoryMax = n },
 		"What the state of all tasks may need by the estimate at start; above it, run refuses and names the dedupe.window that would fit. 0: half of the memory of the machine or cgroup."),
 	oneOf("partitioner", groupEngine, "murmur2", []string{"murmur2", "crc32", "fnv1a"}, func(c *Config) *string { return &c.Partitioner },

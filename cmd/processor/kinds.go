@@ -53,7 +53,7 @@ func hiddenText(name string, g keyGroup, field func(*Config) *secret, doc string
 }
 
 func path(name string, g keyGroup, def func(*cli) string, field func(*Config) *string, doc string) key {
-	return key{name: name, group: g, def: "$XDG_STATE_HOME/tallystick", pathDef: def, doc: doc,
+	return key{name: name, group: g, def: "${env:HOME}/.local/state/tallystick", pathDef: def, doc: doc,
 		limit: "a directory", example: "/var/lib/tallystick", set: func(c *Config, s string) error {
 			if s == "" {
 				return errors.New("empty")
@@ -95,24 +95,22 @@ func names(name string, g keyGroup, def string, field func(*Config) *[]string, d
 
 func addresses(s string) ([]string, error) {
 	var list []string
-	for part := range strings.SplitSeq(s, ",") {
+	for part := range strings.SplitSeq(s, ",") { // the text itself stays out of the error: it may come out of a reference
 		host, port, err := net.SplitHostPort(strings.TrimSpace(part))
 		if err != nil || host == "" {
-			return nil, fmt.Errorf("%q is no host:port", strings.TrimSpace(part))
+			return nil, fmt.Errorf("entry %d is no host:port", len(list)+1)
 		}
-		if err := portNumber(port, 1); err != nil {
-			return nil, err
+		if !isPort(port, 1) {
+			return nil, fmt.Errorf("the port of entry %d is not 1 to 65535", len(list)+1)
 		}
 		list = append(list, net.JoinHostPort(host, port))
 	}
 	return list, nil
 }
 
-func portNumber(s string, lowest int) error {
-	if n, err := strconv.Atoi(s); err != nil || n < lowest || n > 65535 {
-		return fmt.Errorf("%q is no port (%d to 65535)", s, lowest)
-	}
-	return nil
+func isPort(s string, lowest int) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= lowest && n <= 65535
 }
 
 func listen(name string, g keyGroup, def string, field func(*Config) *string, doc string) key {
@@ -123,11 +121,11 @@ func listen(name string, g keyGroup, def string, field func(*Config) *string, do
 				return nil
 			}
 			_, port, err := net.SplitHostPort(s)
-			if err != nil {
+			if err != nil || !isPort(port, 0) {
 				return errors.New("not host:port")
 			}
 			*field(c) = s
-			return portNumber(port, 0)
+			return nil
 		}}
 }
 

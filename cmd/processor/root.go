@@ -84,6 +84,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if !cmd.HasSubCommands() {
 		return fmt.Errorf("%s takes no argument, got %q", cmd.CommandPath(), args[0])
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return fail(exitUsage, fmt.Errorf("unknown command %q", args[0]), "did you mean "+strings.Join(near, " or ")+"?")
 	}

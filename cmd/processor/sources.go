@@ -157,7 +157,7 @@ func unknownKey(name, place string, known []string) error {
 
 // nearest is the known name that needs the fewest changes, if they are few.
 func nearest(name string, known []string) string {
-	best, distance := "", 4
+	best, distance := "", min(4, len(name)/3+1)
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if d := edits(strings.ToLower(name), strings.ToLower(k)); d < distance {
 			best, distance = k, d
