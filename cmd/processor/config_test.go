@@ -131,7 +131,7 @@ func TestConfigErrorsNameKeyValuePlaceLimitAndFix(t *testing.T) {
 		{name: "not one of", flags: []string{"--auto-offset-reset=begin"}, want: []string{`"begin" (--auto-offset-reset): not one of the values; allowed: earliest, latest, none`}},
 		{name: "no port", yaml: "bootstrap.servers: kafka\n", want: []string{"entry 1 is no host:port", "for example bootstrap.servers: kafka-1:9092,kafka-2:9092"}},
 		{name: "port range", yaml: "bootstrap.servers: a:1,b:70000\n", want: []string{"the port of entry 2 is not 1 to 65535"}},
-		{name: "name", yaml: "application.id: my ledger\n", want: []string{`application.id: "my ledger"`, "not a valid name", "1 to 100 letters"}},
+		{name: "name", yaml: "application.id: my ledger\n", want: []string{`application.id: "my ledger"`, "not a valid name", "1 to 64 of a-z"}},
 		{name: "duration", yaml: "dedupe.window: 14\n", want: []string{"not a duration with its unit", "for example dedupe.window: 14d"}},
 		{name: "long duration", yaml: "dedupe.window: 4000d\n", want: []string{"out of range; allowed: 1s to 3650d"}},
 		{name: "rate", yaml: "dedupe.expected.rate: .nan\n", want: []string{"dedupe.expected.rate"}},

@@ -38,8 +38,8 @@ var diagnoses = []diagnosis{
 	{as[*kgo.ErrFirstReadEOF], exitUnavailable, "the broker closed the connection at once: a TLS listener met PLAINTEXT, or the other way round, or the SASL login failed; check security.protocol"},
 	{says("no such host"), exitUnavailable, "the name of a broker cannot be resolved: check bootstrap.servers, and the broker's advertised.listeners"},
 	{is(syscall.ECONNREFUSED), exitUnavailable, "no broker listens at that address: check bootstrap.servers, and the broker's advertised.listeners"},
-	{as[net.Error], exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
 	{is(context.DeadlineExceeded), exitUnavailable, "the broker did not answer in time: check bootstrap.servers, and whether the cluster is healthy"},
+	{as[net.Error], exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
 	{is(io.EOF), exitUnavailable, "the broker closed the connection: look at its log"},
 	{retriable, exitUnavailable, "the cluster could not answer now: try again"},
 }

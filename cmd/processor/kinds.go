@@ -21,8 +21,7 @@ type nameRule struct {
 }
 
 var (
-	// appName leaves room for "-<stage>-state" within the 249 characters of a topic name.
-	appName      = nameRule{regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$`), "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit", "ledger"}
+	appName      = nameRule{regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit", "ledger"}
 	instanceName = nameRule{regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9._-]{0,99})?$`), "empty, or 1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit", "ledger-0"}
 	clientName   = nameRule{regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`), "1 to 100 letters, digits, dots, dashes and underscores", "processor"}
 )

@@ -7,8 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/cupwriter"
 )
 
@@ -115,20 +115,20 @@ func writeLines(w io.Writer, text string) error {
 	return err
 }
 
-// aligned pads the cells of each column but the last to the same width on the screen, without lines and without trailing
-// blanks: cut, awk and diff can work on it.
+// aligned pads the cells of each column to the same number of characters, without lines and without trailing blanks: cut,
+// awk and diff can work on it.
 func aligned(rows [][]string) string {
 	widths := map[int]int{}
 	for _, r := range rows {
 		for i, cell := range r {
-			widths[i] = max(widths[i], runewidth.StringWidth(cell))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	var b strings.Builder
 	for _, r := range rows {
 		line := ""
 		for i, cell := range r {
-			line += runewidth.FillRight(cell, widths[i]+2)
+			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
