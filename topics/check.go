@@ -69,8 +69,8 @@ func (p *planner) checkCleanup(t *topic) []finding {
 	case t.is(RoleState) && !compacts:
 		return []finding{refuse(keyCleanup, policy+": retention would delete state that is in use",
 			setConfig(t, keyCleanup, "compact")+" (state that was deleted is not back by that: reset the application)")}
-	case t.is(RoleState) && deletes && !t.have.endless():
-		return []finding{refuse(keyCleanup, policy+": keys that do not change would be deleted after "+t.have.duration(keyRetention), setConfig(t, keyCleanup, "compact"))}
+	case t.is(RoleState) && deletes && t.have.bounded():
+		return []finding{refuse(keyCleanup, policy+": keys that do not change would be deleted with their segments", setConfig(t, keyCleanup, "compact"))}
 	case t.is(RoleDeadLetters) && compacts:
 		return []finding{refuse(keyCleanup, policy+": only the last dead letter of each key would be kept, and one without a key refused", setConfig(t, keyCleanup, "delete"))}
 	case t.is(RoleOutput) && compacts:
@@ -92,7 +92,7 @@ func (p *planner) checkRetention(t *topic) []finding {
 	if t.is(RoleDeadLetters) {
 		return []finding{warn(keyRetention, "dead letters are deleted after "+t.have.duration(keyRetention), "redrive them earlier, or "+setConfig(t, keyRetention, forever))}
 	}
-	if t.have.Config[keyTimestampType] == "LogAppendTime" {
+	if !t.have.createTime() {
 		return nil
 	}
 	for _, w := range t.as(RoleOutput) {
@@ -142,7 +142,7 @@ func (p *planner) checkTimestamps(t *topic) []finding {
 		out = append(out, futureOf(t)...)
 	}
 	before, ok := t.have.number(keyTimestampBefore)
-	if !ok || t.have.Config[keyTimestampType] == "LogAppendTime" {
+	if !ok || !t.have.createTime() {
 		return out
 	}
 	for _, w := range t.as(RoleOutput) {
@@ -159,7 +159,7 @@ func (p *planner) checkTimestamps(t *topic) []finding {
 // futureOf refuses an input that lets record times far ahead in: one such record moves stream time past everything remembered.
 func futureOf(t *topic) []finding {
 	after, ok := t.have.number(keyTimestampAfter)
-	if !ok || after <= futureLimit.Milliseconds() || t.have.Config[keyTimestampType] == "LogAppendTime" {
+	if !ok || after <= futureLimit.Milliseconds() || !t.have.createTime() {
 		return nil
 	}
 	return []finding{refuse(keyTimestampAfter, fmt.Sprintf("the broker takes records stamped %s ahead, and one of them would make the stage forget what it remembers",

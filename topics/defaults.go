@@ -67,6 +67,7 @@ func inputDefaults(w Want, config map[string]string) {
 		put(keySegment, millis(kafkaWeek))
 	}
 	if w.Window > 0 || w.Timed {
+		put(keyTimestampType, "CreateTime")
 		put(keyTimestampAfter, millis(futureLimit))
 	}
 }

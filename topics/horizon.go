@@ -45,12 +45,15 @@ func (h Have) keepsAtMost(ms int64) bool {
 	return retention <= ms
 }
 
-// endless says that neither time nor size deletes records.
-func (h Have) endless() bool {
-	ms, known := h.number(keyRetention)
+// bounded says that time or size deletes records.
+func (h Have) bounded() bool {
+	ms, timed := h.number(keyRetention)
 	bytes, sized := h.number(keyRetentionBytes)
-	return known && ms < 0 && (!sized || bytes < 0)
+	return timed && ms >= 0 || sized && bytes >= 0
 }
+
+// createTime says that records keep the time that their producer gave them; under LogAppendTime the broker's clock replaces it.
+func (h Have) createTime() bool { return h.Config[keyTimestampType] == "CreateTime" }
 
 func (h Have) duration(key string) string {
 	ms, ok := h.number(key)
