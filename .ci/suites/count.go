@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/tallystick/tallystick/"
+
+// event is one line of go test -json.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// tally is what a suite's tests did, subtests included. Names are "folder.Test".
+type tally struct {
+	passed  []string
+	failed  []string
+	skipped []string
+	counts  map[string]int64 // what tests count themselves: a log line "counts: name=1 other=2", added up
+}
+
+// counted matches what a test reports of its own work.
+var counted = regexp.MustCompile(`\bcounts:((?: +[\w-]+=\d+)+)`)
+
+// read consumes the output of one command to its end and writes what a person wants to see of it to w: everything that is
+// no event, and of the events what the screen lets through.
+func (t *tally) read(r io.Reader, screen *screen, w io.Writer) error {
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		if line != "" {
+			_, _ = io.WriteString(w, t.line(line, screen))
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (t *tally) line(line string, screen *screen) string {
+	var e event
+	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+		return line
+	}
+	t.add(e)
+	return screen.shows(e)
+}
+
+func (t *tally) add(e event) {
+	name := folder(e.Package) + "." + e.Test
+	switch {
+	case e.Action == "output":
+		t.count(e.Output)
+	case e.Test == "" && e.Action == "fail":
+		t.packageFailed(folder(e.Package))
+	case e.Test == "":
+	case e.Action == "pass":
+		t.passed = append(t.passed, name)
+	case e.Action == "fail":
+		t.failed = append(t.failed, name)
+	case e.Action == "skip":
+		t.skipped = append(t.skipped, name)
+	}
+}
+
+// packageFailed makes a package that failed without a failing test (it did not build, it panicked, it ran out of time) a
+// failure of its own.
+func (t *tally) packageFailed(dir string) {
+	for _, f := range t.failed {
+		if strings.HasPrefix(f, dir+".") {
+			return
+		}
+	}
+	t.failed = append(t.failed, dir+".(package)")
+}
+
+func (t *tally) count(output string) {
+	for _, m := range counted.FindAllStringSubmatch(output, -1) {
+		for _, pair := range strings.Fields(m[1]) {
+			name, digits, _ := strings.Cut(pair, "=")
+			n, err := strconv.ParseInt(digits, 10, 64)
+			if err != nil {
+				continue // more digits than an int64 has: no count of ours
+			}
+			if t.counts == nil {
+				t.counts = map[string]int64{}
+			}
+			t.counts[name] += n
+		}
+	}
+}
+
+// ran reports whether a test of the folder, or the test with that name, or one below it, passed or failed.
+func (t *tally) ran(want string) bool {
+	for _, names := range [][]string{t.passed, t.failed} {
+		for _, n := range names {
+			if n == want || strings.HasPrefix(n, want+"/") && strings.Contains(want, ".Test") || strings.HasPrefix(n, want+".") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// folder is a package's folder from the root of the tree.
+func folder(pkg string) string {
+	return strings.TrimPrefix(pkg, module)
+}

@@ -1,0 +1,92 @@
+package main
+
+import "time"
+
+// suite is one row of the report.
+type suite struct {
+	name  string
+	what  string
+	limit time.Duration // over all steps; beyond it the suite's processes are killed
+	show  bool          // print what the tests log, not only what fails
+	steps []step
+	must  []string  // "folder" or "folder.TestName", from the root of the tree: each must have run at least one test
+	skips []covered // the only tests that may be skipped here
+}
+
+// step is one command of a suite. Its environment is that of this process and env.
+type step struct {
+	dir    string
+	env    []string
+	argv   []string
+	events bool // it prints go test's events; another command counts as one check
+}
+
+// covered is a skip that loses nothing: another suite of the same run has the test.
+type covered struct {
+	test   string // "folder.TestName"
+	by     string // the suite that must have run it, or its counterpart
+	reason string
+}
+
+// race covers what shares memory between goroutines: the engine.
+var race = []string{"./pipeline", "./internal/session", "./state", "./topics"}
+
+// linter is set by .ci/run, which installs the pinned version.
+const linter = "golangci-lint"
+
+func suites() []suite {
+	return []suite{
+		{name: "static", what: "format, vet with every build tag", limit: 5 * time.Minute, steps: []step{
+			{argv: []string{"sh", "-c", `bad=$(gofmt -l $(git ls-files '*.go')); test -z "$bad" || { echo "gofmt would change:"; echo "$bad"; exit 1; }`}},
+			{argv: []string{"go", "vet", "./...", "./.ci/suites"}},
+			{argv: []string{"go", "vet", "-tags", "synctests mutants transcript", "./..."}},
+			{dir: "integration", argv: []string{"go", "vet", "./..."}},
+		}},
+		{name: "unit", what: "the README's command: go test ./...", limit: 6 * time.Minute,
+			steps: []step{test("4m", "./..."), test("1m", "./.ci/suites")},
+			must:  []string{"record", "state", "topics", "pipeline", "ledger", "ledger/topology", "internal/session", "internal/verify", "internal/lint", "cmd/processor"},
+			skips: []covered{{"internal/simulation.TestSimulation", "simulation", "the client's mutexes need the tag synctests in a bubble"}},
+		},
+		{name: "race", what: "the engine under the race detector", limit: 8 * time.Minute,
+			steps: []step{test("6m", append([]string{"-race"}, race...)...)},
+			must:  []string{"pipeline", "internal/session", "state", "topics"},
+		},
+		{name: "lint", what: "golangci-lint over both modules; the floors, documentation and guarantees", limit: 6 * time.Minute,
+			steps: []step{
+				{argv: []string{linter, "run", "./..."}},
+				{argv: []string{linter, "run", "./.ci/suites"}},
+				{argv: []string{linter, "run", "--build-tags", "synctests,mutants,transcript", "./..."}},
+				{dir: "integration", argv: []string{linter, "run", "--config", "../.golangci.yml", "./..."}},
+				test("2m", "./internal/lint"),
+			},
+			must: []string{"internal/lint.TestEveryPackageHasAnImportLawAndKeepsIt", "internal/lint.TestGuaranteesAndTestsNameEachOther"},
+		},
+		{name: "transcript", what: "the README's commands print what it shows", limit: 3 * time.Minute,
+			steps: []step{test("2m", "-tags", "transcript", "-run", "TestReadmeTranscript", "./internal/lint")},
+			must:  []string{"internal/lint.TestReadmeTranscript"},
+		},
+		{name: "simulation", what: "seeded faults and exhaustive crash points in bubbles", limit: 9 * time.Minute, show: true,
+			steps: []step{test("8m", "-tags", "synctests", "./internal/simulation")},
+			must:  []string{"internal/simulation"},
+		},
+		{name: "mutants", what: "each sabotage of the engine is caught", limit: 5 * time.Minute, show: true,
+			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants", "./internal/simulation")},
+			must:  []string{"internal/simulation.TestMutants"},
+		},
+		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
+			steps: []step{kafka(test("9m", "-p=1", "./..."))},
+			must:  []string{"integration/faults"},
+		},
+	}
+}
+
+// test is a go test step that reports every test as JSON. Nothing is taken from the test cache.
+func test(limit string, args ...string) step {
+	return step{events: true, argv: append([]string{"go", "test", "-json", "-count=1", "-timeout=" + limit}, args...)}
+}
+
+// kafka runs a step in the integration module, where a missing broker is then a failure and not a skip.
+func kafka(s step) step {
+	s.dir, s.env = "integration", []string{"KAFKA_REQUIRED=1"}
+	return s
+}

@@ -1,0 +1,28 @@
+# make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
+
+.PHONY: quick check test simulate mutants kafka lint bench
+
+quick: ## format, vet and the tests, at most 4 minutes
+	.ci/run static unit
+
+check: ## everything that CI runs, at most 30 minutes
+	.ci/run
+
+test: ## the hermetic tests, from the test cache where nothing changed
+	go test ./...
+
+SEEDS ?= 20
+simulate: ## SEEDS=n seeded fault runs, or SEEDS=a..b, or one seed that failed: SEED=n
+	go test -tags synctests -count=1 -timeout 60m ./internal/simulation $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))
+
+mutants: ## each sabotage of the engine must be caught
+	.ci/run mutants
+
+kafka: ## a real Apache Kafka under kills and freezes
+	.ci/run kafka
+
+lint: ## golangci-lint, floors, documentation, guarantees
+	.ci/run lint
+
+bench: ## the hot path, with allocations
+	go test -run '^$$' -bench . -benchmem ./pipeline ./state ./record ./ledger/...
