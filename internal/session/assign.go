@@ -1,0 +1,133 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// onBlocked runs when a rebalance waits for the owner: it must commit and allow it at once, because the next owner's restore
+// waits for our open records.
+func (s *Session) onBlocked(context.Context, *kgo.Client) {
+	s.blocked.Store(true)
+	s.Wake()
+}
+
+// onLost marks the tokens of revoked or lost partitions dead. It does no I/O, takes no lock that End needs and never blocks.
+// The transact session swallows further calls until End, so nothing relies on being told.
+func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	s.mu.Lock()
+	for topic, partitions := range lost {
+		for _, p := range partitions {
+			tp := TopicPartition{topic, p}
+			if t := s.tokens[tp]; t != nil {
+				t.Kill()
+				delete(s.tokens, tp)
+			}
+		}
+	}
+	s.mu.Unlock()
+	if len(lost) > 0 {
+		s.revoked.Store(true)
+	}
+	s.Wake()
+}
+
+// onAssigned starts the watchdog: an owner that died between its offset commit and the end of its transaction keeps the
+// offsets unstable, and the client then retries OffsetFetch without ever reaching adjust.
+func (s *Session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
+	if len(added) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.mu.Lock()
+	if s.watch != nil {
+		s.watch()
+	}
+	s.watch = cancel
+	s.mu.Unlock()
+	go s.watchdog(ctx)
+}
+
+const watchdogPatience = 2 * time.Second
+
+func (s *Session) watchdog(ctx context.Context) {
+	for sleep(ctx, watchdogPatience) {
+		s.Sweep(ctx)
+	}
+}
+
+// Sweep fences ongoing transactions of instances that are gone. A failed sweep is tried again by whoever still waits.
+func (s *Session) Sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
+	defer cancel()
+	j := Janitor{Client: s.cfg.Admin, App: s.cfg.App, Timeout: s.cfg.TransactionTimeout, Fenced: s.cfg.Fenced}
+	_ = j.Sweep(ctx) // the caller's wait goes on, visibly; the next sweep tries again
+}
+
+// adjust is the restore gate's place: offsets are stable here, ctx ends when a revoke begins, heartbeats go on.
+func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	tasks, tps := s.assignments(offsets)
+	if len(tasks) == 0 {
+		return offsets, nil
+	}
+	committed, err := FetchCommitted(ctx, s.cfg.Admin, s.cfg.App, tps)
+	if err != nil {
+		return nil, err
+	}
+	s.stopWatch()
+	for _, a := range tasks {
+		a.Committed = committed[a.Input]
+	}
+	if err := s.cfg.Assign(ctx, tasks); err != nil {
+		return nil, err
+	}
+	for _, a := range tasks {
+		if a.Pause {
+			s.Pause(a.Input)
+		} else {
+			s.Resume(a.Input)
+		}
+		offsets[a.Input.Topic][a.Input.Partition] = kgo.NewOffset().At(a.Start)
+	}
+	return offsets, nil
+}
+
+// assignments gives every partition of an assignment a fresh token. Ownership comes from here alone: a token that was still
+// there missed its revoke.
+func (s *Session) assignments(offsets map[string]map[int32]kgo.Offset) (tasks []*Assignment, tps []TopicPartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for topic, partitions := range offsets {
+		stage, ours := s.cfg.Topology.StageOf[topic]
+		for p := range partitions {
+			if !ours {
+				continue
+			}
+			tp := TopicPartition{topic, p}
+			if old := s.tokens[tp]; old != nil {
+				old.Kill()
+			}
+			t := NewToken()
+			s.tokens[tp] = t
+			tasks = append(tasks, &Assignment{Task: TaskID{stage, p}, Input: tp, Token: t})
+			tps = append(tps, tp)
+		}
+	}
+	return tasks, tps
+}
+
+func (s *Session) stopWatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch != nil {
+		s.watch()
+		s.watch = nil
+	}
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Fate is what an error means for the session it came from.
+type Fate uint8
+
+const (
+	// Rebuild: close the session, open a new one under the same ids, restore. Nothing is guessed.
+	Rebuild Fate = iota
+	// Fatal: no new session can help; a person must change something.
+	Fatal
+	// Unreachable: a Rebuild whose cause is the network or a broker that is down. It is retried for ever.
+	Unreachable
+)
+
+var fatal = []error{
+	kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	kerr.TransactionalIDAuthorizationFailed, kerr.DelegationTokenAuthorizationFailed, kerr.SaslAuthenticationFailed,
+	kerr.UnsupportedSaslMechanism, kerr.FencedInstanceID, kerr.InvalidTransactionTimeout, kerr.InvalidSessionTimeout,
+	kerr.InconsistentGroupProtocol, kerr.UnsupportedVersion, kerr.InvalidCommitOffsetSize, kerr.InvalidGroupID,
+	kerr.SecurityDisabled, kerr.UnsupportedForMessageFormat,
+}
+
+// FateOf classifies an error of a session.
+func FateOf(err error) Fate {
+	for _, f := range fatal {
+		if errors.Is(err, f) {
+			return Fatal
+		}
+	}
+	var op *net.OpError
+	if errors.As(err, &op) || errors.Is(err, context.DeadlineExceeded) {
+		return Unreachable
+	}
+	return Rebuild
+}
+
+// IsFence reports whether a newer producer with the same transactional id, or the coordinator's time-out, has taken over.
+func IsFence(err error) bool {
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) ||
+		errors.Is(err, kerr.InvalidTxnState) || errors.Is(err, kerr.InvalidProducerIDMapping)
+}
+
+// passes reports whether the same request may succeed a moment later.
+func passes(err error) bool {
+	if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	var ke *kerr.Error
+	if errors.As(err, &ke) {
+		return ke.Retriable || ke.Code == kerr.UnstableOffsetCommit.Code || ke.Code == kerr.UnknownTopicOrPartition.Code
+	}
+	return FateOf(err) != Fatal
+}

@@ -1,0 +1,158 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TransactionalID returns the id of a worker: stable across restarts, unique among live workers.
+func TransactionalID(app, instance string, worker int) string {
+	return fmt.Sprintf("%s-%s-%d", app, instance, worker)
+}
+
+// InstanceID returns the group.instance.id of a worker.
+func InstanceID(instance string, worker int) string { return fmt.Sprintf("%s-%d", instance, worker) }
+
+// Fence calls InitProducerID for a transactional id (KIP-98, KIP-890). When it returns nil, every earlier transaction of the
+// id is decided, its markers are in all partitions, and no producer with the id can write or commit any more, the caller's
+// own included. It is the only barrier: a commit request that sits in a socket can be applied seconds after it was given up.
+// It retries what passes until ctx ends.
+func Fence(ctx context.Context, client *kgo.Client, id string, timeout time.Duration) error {
+	for {
+		err := fenceOnce(ctx, client, id, timeout)
+		if err == nil {
+			return nil
+		}
+		if !passes(err) || !sleep(ctx, 10*time.Millisecond) {
+			return fmt.Errorf("fence transactional id %q: %w", id, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+func fenceOnce(ctx context.Context, client *kgo.Client, id string, timeout time.Duration) error {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID = &id
+	req.TransactionTimeoutMillis = int32(timeout.Milliseconds())
+	req.ProducerID, req.ProducerEpoch = -1, -1
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// Leave removes static members from the group at once, alive or dead. A member that is not there is no error.
+func Leave(ctx context.Context, client *kgo.Client, group string, instances ...string) error {
+	resp, err := kadm.NewClient(client).LeaveGroup(ctx, kadm.LeaveGroup(group).InstanceIDs(instances...).Reason("tallystick: partitions given away for good"))
+	if err != nil {
+		return fmt.Errorf("leave group %q: %w", group, err)
+	}
+	var errs []error
+	for id, r := range resp {
+		if r.Err != nil && !errors.Is(r.Err, kerr.UnknownMemberID) {
+			errs = append(errs, fmt.Errorf("leave group %q: instance %q: %w", group, id, r.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Holder is a transaction that keeps a partition's last stable offset down.
+type Holder struct {
+	TransactionalID string // "" when no coordinator knows it (a hanging transaction, KIP-664)
+	ProducerID      int64
+	Start           int64 // its first offset in the partition
+}
+
+// Holders lists the open transactions of a partition, oldest first.
+func Holders(ctx context.Context, client *kgo.Client, tp TopicPartition) ([]Holder, error) {
+	adm := kadm.NewClient(client)
+	var set kadm.TopicsSet
+	set.Add(tp.Topic, tp.Partition)
+	described, err := adm.DescribeProducers(ctx, set)
+	if err != nil {
+		return nil, fmt.Errorf("producers of %s/%d: %w", tp.Topic, tp.Partition, err)
+	}
+	var holders []Holder
+	var ids []int64
+	for _, p := range described.SortedProducers() {
+		if p.CurrentTxnStartOffset >= 0 {
+			holders = append(holders, Holder{ProducerID: p.ProducerID, Start: p.CurrentTxnStartOffset})
+			ids = append(ids, p.ProducerID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	listed, err := adm.ListTransactions(ctx, ids, nil)
+	if err != nil {
+		return nil, fmt.Errorf("transactions of %s/%d: %w", tp.Topic, tp.Partition, err)
+	}
+	for i := range holders {
+		for _, t := range listed {
+			if t.ProducerID == holders[i].ProducerID {
+				holders[i].TransactionalID = t.TxnID
+			}
+		}
+	}
+	return holders, nil
+}
+
+// Janitor fences the open transactions of instances of the same application that are gone.
+type Janitor struct {
+	Client  *kgo.Client
+	App     string // group and prefix of transactional ids
+	Timeout time.Duration
+	Fenced  func(id string) // may be nil
+}
+
+// Sweep fences every ongoing transaction with the application's prefix whose instance is not a member of the group. It never
+// writes transaction markers: that tears a transaction that a coordinator knows.
+func (j Janitor) Sweep(ctx context.Context) error {
+	ongoing, err := kadm.NewClient(j.Client).ListTransactions(ctx, nil, []string{"Ongoing", "PrepareCommit", "PrepareAbort"})
+	if err != nil {
+		return fmt.Errorf("ongoing transactions: %w", err)
+	}
+	alive, err := j.members(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for id := range ongoing {
+		instance, ours := strings.CutPrefix(id, j.App+"-")
+		if !ours || alive[instance] {
+			continue
+		}
+		if err := Fence(ctx, j.Client, id, j.Timeout); err != nil {
+			errs = append(errs, err)
+		} else if j.Fenced != nil {
+			j.Fenced(id)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (j Janitor) members(ctx context.Context) (map[string]bool, error) {
+	groups, err := kadm.NewClient(j.Client).DescribeGroups(ctx, j.App)
+	if err != nil {
+		return nil, fmt.Errorf("describe group %q: %w", j.App, err)
+	}
+	g := groups[j.App]
+	if g.Err != nil {
+		return nil, fmt.Errorf("describe group %q: %w", j.App, g.Err)
+	}
+	alive := map[string]bool{}
+	for _, m := range g.Members {
+		if m.InstanceID != nil {
+			alive[*m.InstanceID] = true
+		}
+	}
+	return alive, nil
+}

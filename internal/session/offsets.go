@@ -1,0 +1,189 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TopicPartition names one partition.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+// NoOffset stands where a group has committed nothing.
+const NoOffset int64 = -1
+
+// CommittedOffset is what a group has committed for a partition.
+type CommittedOffset struct {
+	Next     int64 // the first offset not yet processed, or NoOffset
+	Metadata string
+}
+
+// FetchCommitted reads the stable committed offsets of the named partitions: offsets of open transactions are waited for, not
+// skipped (KIP-447). It names the partitions in a request of its own, because a request for all partitions leaves out one
+// whose first commit is pending, and kadm then reports "none" without an error. It retries what passes until ctx ends.
+func FetchCommitted(ctx context.Context, client *kgo.Client, group string, partitions []TopicPartition) (map[TopicPartition]CommittedOffset, error) {
+	var last error
+	for {
+		got, err := fetchCommittedOnce(ctx, client, group, partitions)
+		if err == nil || !passes(err) {
+			return got, err
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		if !sleep(ctx, 20*time.Millisecond) {
+			return nil, fmt.Errorf("committed offsets of group %q: %w", group, errors.Join(last, ctx.Err()))
+		}
+	}
+}
+
+func fetchCommittedOnce(ctx context.Context, client *kgo.Client, group string, partitions []TopicPartition) (map[TopicPartition]CommittedOffset, error) {
+	req, names, err := offsetFetch(ctx, client, group, partitions)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Groups) != 1 {
+		return nil, fmt.Errorf("offset fetch answered %d groups for one", len(resp.Groups))
+	}
+	g := resp.Groups[0]
+	if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+		return nil, err
+	}
+	got := map[TopicPartition]CommittedOffset{}
+	for _, t := range g.Topics {
+		name := t.Topic
+		if name == "" {
+			name = names[t.TopicID]
+		}
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return nil, err
+			}
+			c := CommittedOffset{Next: max(p.Offset, NoOffset)}
+			if p.Metadata != nil {
+				c.Metadata = *p.Metadata
+			}
+			got[TopicPartition{name, p.Partition}] = c
+		}
+	}
+	for _, tp := range partitions {
+		if _, ok := got[tp]; !ok { // a look-up that fails is an error, never "none"
+			return nil, fmt.Errorf("offset fetch left out %s/%d", tp.Topic, tp.Partition)
+		}
+	}
+	return got, nil
+}
+
+func offsetFetch(ctx context.Context, client *kgo.Client, group string, partitions []TopicPartition) (*kmsg.OffsetFetchRequest, map[[16]byte]string, error) {
+	byTopic := map[string][]int32{}
+	var order []string
+	for _, tp := range partitions {
+		if byTopic[tp.Topic] == nil {
+			order = append(order, tp.Topic)
+		}
+		byTopic[tp.Topic] = append(byTopic[tp.Topic], tp.Partition)
+	}
+	ids, err := topicIDs(ctx, client, order)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	names := map[[16]byte]string{}
+	for _, topic := range order {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.TopicID, t.Partitions = topic, ids[topic], byTopic[topic]
+		names[t.TopicID] = topic
+		g.Topics = append(g.Topics, t)
+	}
+	req.Groups = append(req.Groups, g)
+	return req, names, nil
+}
+
+func topicIDs(ctx context.Context, client *kgo.Client, topics []string) (map[string][16]byte, error) {
+	details, err := kadm.NewClient(client).ListTopics(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string][16]byte{}
+	for _, topic := range topics {
+		d, ok := details[topic]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("topic %q: %w", topic, kerr.UnknownTopicOrPartition)
+		case d.Err != nil:
+			return nil, fmt.Errorf("topic %q: %w", topic, d.Err)
+		}
+		ids[topic] = d.ID
+	}
+	return ids, nil
+}
+
+// EndOffset returns the high watermark of a partition by ListOffsets (isolation read_uncommitted), retried until ctx ends. It
+// is never taken from a Fetch answer: ListOffsets refuses while a new leader's watermark lags its epoch's start, Fetch does not.
+func EndOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
+	return listOffset(ctx, tp, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		return kadm.NewClient(client).ListEndOffsets(ctx, tp.Topic)
+	})
+}
+
+// StableOffset returns the last stable offset: the first one of an open transaction, or the high watermark.
+func StableOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
+	return listOffset(ctx, tp, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		return kadm.NewClient(client).ListCommittedOffsets(ctx, tp.Topic)
+	})
+}
+
+// StartOffset returns the log start of a partition.
+func StartOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
+	return listOffset(ctx, tp, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		return kadm.NewClient(client).ListStartOffsets(ctx, tp.Topic)
+	})
+}
+
+func listOffset(ctx context.Context, tp TopicPartition, list func(context.Context) (kadm.ListedOffsets, error)) (int64, error) {
+	for {
+		offsets, err := list(ctx)
+		if err == nil {
+			o, ok := offsets.Lookup(tp.Topic, tp.Partition)
+			switch {
+			case !ok:
+				err = fmt.Errorf("topic %q has no partition %d", tp.Topic, tp.Partition)
+			case o.Err != nil:
+				err = o.Err
+			default:
+				return o.Offset, nil
+			}
+		}
+		if !passes(err) || !sleep(ctx, 20*time.Millisecond) {
+			return 0, fmt.Errorf("offsets of %s/%d: %w", tp.Topic, tp.Partition, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// sleep waits, and reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,244 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config is what a session needs. All fields but Client, Fenced and Logger are required.
+type Config struct {
+	App      string // group id and prefix of the transactional id
+	Instance string // prefix of the group instance id
+	Worker   int
+	Inputs   []string
+	Topology Topology
+	Admin    *kgo.Client // shared by the workers of a process; the session does not close it
+	Client   []kgo.Opt   // connection and security; applied before the session's own options
+
+	SessionTimeout, HeartbeatInterval, RebalanceTimeout, TransactionTimeout time.Duration
+
+	// Assign is the restore gate. It is called on the client's goroutine with the tasks that the group gave to this member,
+	// stable offsets at hand, before the first fetch of their partitions; it sets Start and Pause of each. ctx ends when a
+	// revoke begins: then it returns ctx.Err() at once and is called again later. It must not call the session.
+	Assign func(ctx context.Context, tasks []*Assignment) error
+	// Partition places a record that names no partition by its key.
+	Partition func(key []byte, partitions int) int
+	// Fenced is told of each foreign transactional id that the session fenced.
+	Fenced func(id string)
+}
+
+// Assignment is one task given to this member, with a token of its own.
+type Assignment struct {
+	Task      TaskID
+	Input     TopicPartition
+	Token     *Token
+	Committed CommittedOffset
+	Start     int64 // set by Assign: the first offset to fetch
+	Pause     bool  // set by Assign: do not fetch before Resume
+}
+
+// Session is one worker's kgo.GroupTransactSession: one client, one group member, one producer, one transactional id. Its
+// methods belong to one goroutine, except Wake.
+type Session struct {
+	cfg     Config
+	id      string
+	gts     *kgo.GroupTransactSession
+	opened  chan struct{} // closed when gts is set; callbacks wait for it
+	inTxn   bool
+	promise func(*kgo.Record, error)
+
+	revoked atomic.Bool // the transact session's sticky flag may be set
+	blocked atomic.Bool // a rebalance waits for AllowRebalance
+	woken   atomic.Bool
+	cancel  atomic.Pointer[context.CancelFunc] // ends the running poll
+
+	mu       sync.Mutex // guards what callbacks and promises share with the owner
+	tokens   map[TopicPartition]*Token
+	failures []Failure
+	watch    context.CancelFunc // ends the watchdog that waits for stable offsets
+}
+
+// Failure is a record that was not written, and why.
+type Failure struct {
+	Record *kgo.Record
+	Err    error
+}
+
+// Open fences the worker's transactional id, so that everything an earlier incarnation left is decided before any offset is
+// read, and then joins the group. ctx bounds both; the session outlives it.
+func Open(ctx context.Context, cfg Config) (*Session, error) {
+	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), tokens: map[TopicPartition]*Token{}}
+	s.promise = s.delivered
+	if err := Fence(ctx, cfg.Admin, s.id, cfg.TransactionTimeout); err != nil {
+		return nil, err
+	}
+	gts, err := kgo.NewGroupTransactSession(s.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("open session %q: %w", s.id, err)
+	}
+	s.gts = gts
+	close(s.opened)
+	if _, _, err := gts.Client().ProducerID(ctx); err != nil {
+		s.Close(ctx)
+		return nil, fmt.Errorf("producer id of %q: %w", s.id, err)
+	}
+	return s, nil
+}
+
+// ID returns the transactional id.
+func (s *Session) ID() string { return s.id }
+
+func (s *Session) options() []kgo.Opt {
+	return append(append([]kgo.Opt{
+		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
+		kgo.MaxBufferedRecords(200_000),
+	}, s.cfg.Client...),
+		kgo.TransactionalID(s.id), kgo.TransactionTimeout(s.cfg.TransactionTimeout),
+		kgo.ConsumerGroup(s.cfg.App), kgo.InstanceID(InstanceID(s.cfg.Instance, s.cfg.Worker)), kgo.ConsumeTopics(s.cfg.Inputs...),
+		kgo.Balancers(NewBalancer(s.cfg.Topology)),
+		kgo.SessionTimeout(s.cfg.SessionTimeout), kgo.HeartbeatInterval(s.cfg.HeartbeatInterval), kgo.RebalanceTimeout(s.cfg.RebalanceTimeout),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), // never jump over deleted input
+		kgo.KeepControlRecords(), // else lag never reaches zero on transactional input
+		kgo.FetchMaxWait(250*time.Millisecond), kgo.RequireStableFetchOffsets(),
+		kgo.RecordPartitioner(partitioner(s.cfg.Partition)), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(5*time.Millisecond),
+		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsCallbackBlocked(s.onBlocked),
+		kgo.OnPartitionsAssigned(s.onAssigned), kgo.OnPartitionsRevoked(s.onLost), kgo.OnPartitionsLost(s.onLost),
+		kgo.AdjustFetchOffsetsFn(s.adjust),
+	)
+}
+
+// partitioner honours an explicit partition (>= 0) and places other records by key.
+type partitioner func(key []byte, partitions int) int
+
+func (p partitioner) ForTopic(string) kgo.TopicPartitioner { return p }
+func (partitioner) RequiresConsistency(*kgo.Record) bool   { return true }
+func (p partitioner) Partition(r *kgo.Record, n int) int {
+	if r.Partition >= 0 {
+		return int(r.Partition)
+	}
+	return p(r.Key, n)
+}
+
+// Poll returns up to n records within wait, or earlier when Wake is called. An ended wait is an empty result.
+func (s *Session) Poll(ctx context.Context, wait time.Duration, n int) kgo.Fetches {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	s.cancel.Store(&cancel)
+	if s.woken.Swap(false) {
+		cancel()
+	}
+	return s.gts.PollRecords(ctx, n)
+}
+
+// Wake ends the running poll, or the next one, at once. It may be called from any goroutine.
+func (s *Session) Wake() {
+	s.woken.Store(true)
+	if cancel := s.cancel.Load(); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// Drained reports whether the client holds no fetched record.
+func (s *Session) Drained() bool { return s.gts.Client().BufferedFetchRecords() == 0 }
+
+// Blocked reports whether a rebalance waits for the open transaction to end.
+func (s *Session) Blocked() bool { return s.blocked.Load() }
+
+// AllowRebalance lets a waiting rebalance run. Call it between transactions, on every turn of the loop: within one, the
+// revoke would abort it.
+func (s *Session) AllowRebalance() {
+	s.blocked.Store(false)
+	s.gts.AllowRebalance()
+}
+
+// InTransaction reports whether a transaction is open.
+func (s *Session) InTransaction() bool { return s.inTxn }
+
+// Begin opens a transaction. It sends nothing.
+func (s *Session) Begin(ctx context.Context) error {
+	if s.revoked.Swap(false) { // a revoke between transactions left the sticky flag: the next commit would abort for nothing
+		if _, err := s.gts.End(ctx, kgo.TryAbort); err != nil {
+			return fmt.Errorf("clear the revoked flag: %w", err)
+		}
+	}
+	s.mu.Lock()
+	s.failures = nil
+	s.mu.Unlock()
+	if err := s.gts.Begin(); err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	s.inTxn = true
+	return nil
+}
+
+// Produce adds a record to the transaction. It does not wait; a record that fails for good shows in the outcome of Commit.
+// The record is the session's until the transaction ended. No context: a cancelled produce can be written or not.
+func (s *Session) Produce(r *kgo.Record) { s.gts.Produce(context.Background(), r, s.promise) }
+
+func (s *Session) delivered(r *kgo.Record, err error) {
+	if err == nil || errors.Is(err, kgo.ErrAborting) {
+		return
+	}
+	s.mu.Lock()
+	s.failures = append(s.failures, Failure{r, err})
+	s.mu.Unlock()
+}
+
+func (s *Session) failed() []Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures
+}
+
+// Resume fetches partitions that the gate had paused.
+func (s *Session) Resume(tps ...TopicPartition) {
+	s.gts.Client().ResumeFetchPartitions(byTopic(tps))
+}
+
+// Pause stops fetching partitions, for a task that stopped.
+func (s *Session) Pause(tps ...TopicPartition) {
+	s.gts.Client().PauseFetchPartitions(byTopic(tps))
+}
+
+func byTopic(tps []TopicPartition) map[string][]int32 {
+	m := map[string][]int32{}
+	for _, tp := range tps {
+		m[tp.Topic] = append(m[tp.Topic], tp.Partition)
+	}
+	return m
+}
+
+// Close ends the client and kills all tokens. It does not end an open transaction and does not leave the group: a static
+// member keeps its partitions for its return. It waits until ctx ends at most; Close with BlockRebalanceOnPoll would hang
+// for ever where CloseAllowingRebalance does not.
+func (s *Session) Close(ctx context.Context) {
+	s.killAll()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.gts.CloseAllowingRebalance()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+func (s *Session) killAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tp, t := range s.tokens {
+		t.Kill()
+		delete(s.tokens, tp)
+	}
+	if s.watch != nil {
+		s.watch()
+	}
+}

@@ -1,0 +1,302 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/tallystick/tallystick/record"
+	"github.com/tallystick/tallystick/state"
+)
+
+// ByKey as an Out's partition lets the key decide.
+const ByKey int32 = -1
+
+// Out is a record that a task produced, before it is handed to a producer. Key and Value stay valid until the transaction's
+// Merge or Drop.
+type Out struct {
+	Topic      string
+	Partition  int32 // ByKey, or the partition
+	Key, Value []byte
+	Headers    []record.Header
+	Timestamp  int64 // ms; 0 = the time of writing
+}
+
+func (o *Out) size() int {
+	n := len(o.Key) + len(o.Value)
+	for _, h := range o.Headers {
+		n += len(h.Key) + len(h.Value) + 10
+	}
+	return n
+}
+
+// Input is an input record as fetched. The task keeps nothing of it after Process.
+type Input struct {
+	record.Position
+	Key, Value []byte // nil is Kafka's null
+	Headers    []record.Header
+	Timestamp  int64 // ms
+	Clock      int64 // wall clock in ms: the only use is to refuse a record stamped too far ahead
+	// Refused is the broker's refusal of what this record produced, when it was processed alone and refused again. The
+	// handler is not called; the stage's policy applies.
+	Refused error
+}
+
+// Task is the pure core: one partition of a stage. It has no Kafka, no clock and no goroutine, so the same inputs give the
+// same outputs. It is owned by one goroutine.
+type Task struct {
+	stage       *Stage
+	partition   int32
+	partitions  int32
+	view        *state.View
+	limits      Limits
+	fingerprint string
+	ctx         Ctx
+	arena       arena
+	out         []Out
+	next        int64 // appliedNext of the open transaction
+	committed   state.Marker
+	touched     bool
+	misplaced   int // records in a row, from the first, whose key belongs elsewhere
+	seen        int // records seen, up to misplacedLimit
+}
+
+// NewTask returns the task of one partition over base, which must be restored and stays the task's until it ends. limits may be
+// nil.
+func NewTask(s *Stage, partition, partitions int32, base state.Base, limits Limits) *Task {
+	t := &Task{stage: s, partition: partition, partitions: partitions, limits: limits, view: state.NewView(s.specs, base), fingerprint: s.Fingerprint(partitions)}
+	t.committed, _ = base.Marker()
+	t.next = t.committedNext()
+	return t
+}
+
+func (t *Task) committedNext() int64 {
+	next, ok := t.committed.NextOf(t.stage.inputs[0].topic)
+	if !ok {
+		return 0
+	}
+	return next
+}
+
+// Next returns appliedNext: the first offset of the input that the task has not processed, committed or not.
+func (t *Task) Next() int64 { return t.next }
+
+// Touched reports whether the open transaction has processed something of this task.
+func (t *Task) Touched() bool { return t.touched }
+
+// View returns the task's sight of its stores, for reading outside a handler.
+func (t *Task) View() *state.View { return t.view }
+
+// maxAhead is how far a record's timestamp may lie ahead of the wall clock: Kafka's own default (KIP-1030).
+const maxAhead = time.Hour
+
+// misplacedLimit is how many records in a row, from a partition's first, must sit on the wrong partition before the task
+// concludes that the partitioner is misnamed rather than that a producer is wrong.
+const misplacedLimit = 100
+
+// OrderError says that the client delivered offsets that go back (I5).
+type OrderError struct {
+	At   record.Position
+	Next int64
+}
+
+func (e *OrderError) Error() string {
+	return fmt.Sprintf("I5: %s was delivered, but everything below offset %d is applied", e.At, e.Next)
+}
+
+// Process runs one record in its savepoint and returns what it produced, dead letters included; the slice is valid until the
+// next call. An error leaves the record undone and is fatal to the task.
+func (t *Task) Process(in *Input) ([]Out, error) {
+	if in.Offset < t.next {
+		return nil, &OrderError{in.Position, t.next}
+	}
+	t.out = t.out[:0]
+	t.view.Savepoint(in.Position, in.Timestamp)
+	err := t.handle(in)
+	if failed := t.view.Err(); failed != nil { // the store's fault, never the record's: no policy applies
+		t.view.Rollback()
+		return nil, fmt.Errorf("stage %q at %s: %w", t.stage.name, in.Position, failed)
+	}
+	if err != nil {
+		t.view.Rollback()
+		t.out = t.out[:0]
+		if err := t.settle(in, err); err != nil {
+			return nil, err
+		}
+	}
+	t.touched, t.next = true, in.Offset+1
+	return t.out, nil
+}
+
+// Pass counts an offset as processed that holds no record for a handler, such as a control record.
+func (t *Task) Pass(offset int64) {
+	if offset >= t.next {
+		t.touched, t.next = true, offset+1
+	}
+}
+
+func (t *Task) handle(in *Input) error {
+	if in.Refused != nil {
+		return in.Refused
+	}
+	if err := t.admit(in); err != nil {
+		return err
+	}
+	tries := 1
+	if t.stage.onError == Retry {
+		tries = 3
+	}
+	var err error
+	for ; tries > 0; tries-- {
+		if err = t.call(in); err == nil || isDeadLetter(err) || t.view.Err() != nil || tries == 1 {
+			break
+		}
+		t.view.Rollback()
+		t.out = t.out[:0]
+		t.view.Savepoint(in.Position, in.Timestamp)
+	}
+	return err
+}
+
+// admit refuses what no handler may see.
+func (t *Task) admit(in *Input) error {
+	if in.Timestamp > in.Clock+maxAhead.Milliseconds() {
+		return futureTimestamp(in)
+	}
+	if in.Key == nil {
+		return DeadLetter("null_key", errNullKey)
+	}
+	return t.checkPlace(in)
+}
+
+// call runs the handler and turns a panic into an error that carries record and stack.
+func (t *Task) call(in *Input) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{in.Position, r, debug.Stack()}
+		}
+	}()
+	t.ctx = Ctx{task: t, in: in}
+	err = t.stage.inputs[0].handle(&t.ctx, in)
+	if t.ctx.err != nil {
+		return t.ctx.err // a failed Send cannot be swallowed
+	}
+	return err
+}
+
+// PanicError is a panic in a handler. It stops the task: no policy applies.
+type PanicError struct {
+	At    record.Position
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("handler panicked at %s: %v\n%s", e.At, e.Value, e.Stack)
+}
+
+func isDeadLetter(err error) bool {
+	var d *deadLetterError
+	return errors.As(err, &d)
+}
+
+// settle decides the fate of a record whose handler failed and whose writes are undone.
+func (t *Task) settle(in *Input, err error) error {
+	var d *deadLetterError
+	var p *PanicError
+	switch {
+	case errors.As(err, &d):
+	case errors.As(err, &p), errors.As(err, new(*misplacedError)), t.stage.onError == Fail, t.stage.onError == Retry:
+		return fmt.Errorf("stage %q at %s: %w", t.stage.name, in.Position, err)
+	case t.stage.onError == Skip:
+		return nil
+	default:
+		d = &deadLetterError{reason: "handler_error", err: err}
+	}
+	out, err := t.deadLetter(in, d)
+	if err != nil {
+		return fmt.Errorf("stage %q at %s: %w", t.stage.name, in.Position, err)
+	}
+	t.out = append(t.out, out)
+	return nil
+}
+
+// checkPlace refuses a record whose key belongs to another partition: its state is there.
+func (t *Task) checkPlace(in *Input) error {
+	want := t.stage.partitioner.Partition(in.Key, t.partitions)
+	if t.seen < misplacedLimit {
+		t.seen++
+	}
+	if want == t.partition {
+		t.misplaced = -1
+		return nil
+	}
+	if t.misplaced >= 0 {
+		if t.misplaced++; t.misplaced == misplacedLimit {
+			return &misplacedError{t.stage.partitioner, t.match(in.Key)}
+		}
+	}
+	return DeadLetter("wrong_partition", fmt.Errorf("key %q belongs to partition %d of %d by %s: produce it with that partitioner", cut(string(in.Key), 80), want, t.partitions, t.stage.partitioner))
+}
+
+// match returns the partitioner that would have placed key here, "" if none.
+func (t *Task) match(key []byte) Partitioner {
+	for _, p := range []Partitioner{Murmur2, CRC32, FNV1a} {
+		if p.Partition(key, t.partitions) == t.partition {
+			return p
+		}
+	}
+	return ""
+}
+
+type misplacedError struct{ have, match Partitioner }
+
+func (e *misplacedError) Error() string {
+	s := fmt.Sprintf("the first %d records all sit on the wrong partition by partitioner=%s", misplacedLimit, e.have)
+	if e.match == "" {
+		return s + ": no known partitioner matches; produce with murmur2"
+	}
+	return s + fmt.Sprintf(": set partitioner=%s", e.match)
+}
+
+// Seal computes what the open transaction writes to the state topic: the last value of each key that changed, the packed ids,
+// and the applied marker (I6: also when no state changed). Bytes stay valid until Merge or Drop.
+func (t *Task) Seal(writer string) (state.Sealed, error) {
+	m := state.Marker{
+		TxnSeq:      t.committed.TxnSeq + 1, // I2: grows by exactly one
+		Partitions:  t.partitions,
+		Fingerprint: t.fingerprint,
+		Writer:      writer,
+		Next:        []state.InputNext{{Topic: t.stage.inputs[0].topic, AppliedNext: t.next}},
+	}
+	return t.view.Seal(m)
+}
+
+// Merge applies a sealed transaction to the base. Call it only when the transaction is proven committed. position is the next
+// offset of the state topic behind the sealed records.
+func (t *Task) Merge(s state.Sealed, position int64) error {
+	if err := t.view.Merge(s, position); err != nil {
+		return err
+	}
+	t.committed = s.Marker
+	t.settleTransaction()
+	return nil
+}
+
+// Drop forgets the open transaction.
+func (t *Task) Drop() {
+	t.view.Drop()
+	t.next = t.committedNext()
+	t.settleTransaction()
+}
+
+func (t *Task) settleTransaction() {
+	t.touched = false
+	t.arena.reset()
+	t.out = t.out[:0]
+}
+
+// StartAt sets the first offset of a task that has neither marker nor committed offset. It counts as processed work, so that
+// the next transaction commits it.
+func (t *Task) StartAt(offset int64) { t.touched, t.next = true, offset }
