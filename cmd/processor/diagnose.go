@@ -40,7 +40,8 @@ var diagnoses = []diagnosis{
 	{is(syscall.ECONNREFUSED), exitUnavailable, "no broker listens at that address: check bootstrap.servers, and the broker's advertised.listeners"},
 	{is(context.DeadlineExceeded), exitUnavailable, "the broker did not answer in time: check bootstrap.servers, and whether the cluster is healthy"},
 	{as[net.Error], exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
-	{is(io.EOF), exitUnavailable, "the broker closed the connection: look at its log"},
+	{is(io.EOF), exitUnavailable, "the broker closed the connection: security.protocol may not fit the listener; look at the broker's log"},
+	{is(io.ErrUnexpectedEOF), exitUnavailable, "the broker closed the connection: security.protocol may not fit the listener; look at the broker's log"},
 	{retriable, exitUnavailable, "the cluster could not answer now: try again"},
 }
 
