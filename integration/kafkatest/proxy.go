@@ -72,8 +72,8 @@ func (p *Proxy) Mute(key int16) {
 	p.mute[key] = true
 }
 
-// Requests is the number of requests of this key that reached the proxy.
-func (p *Proxy) Requests(key int16) int {
+// Passed is the number of requests of this key that the proxy has handed to the broker.
+func (p *Proxy) Passed(key int16) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count[key]
@@ -143,7 +143,8 @@ func (p *Proxy) requests(to io.Writer, from io.Reader, muted *correlations) {
 		if err != nil || len(frame) < 12 {
 			return
 		}
-		wait, mute := p.rule(int16(binary.BigEndian.Uint16(frame[4:])))
+		key := int16(binary.BigEndian.Uint16(frame[4:]))
+		wait, mute := p.rule(key)
 		if mute {
 			muted.add(int32(binary.BigEndian.Uint32(frame[8:])))
 		}
@@ -153,13 +154,19 @@ func (p *Proxy) requests(to io.Writer, from io.Reader, muted *correlations) {
 		if _, err := to.Write(frame); err != nil {
 			return
 		}
+		p.passed(key)
 	}
+}
+
+func (p *Proxy) passed(key int16) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count[key]++
 }
 
 func (p *Proxy) rule(key int16) (wait <-chan struct{}, mute bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count[key]++
 	return p.held[key], p.mute[key]
 }
 
