@@ -12,6 +12,10 @@ import (
 	"time"
 )
 
+// budget is what a whole run may take on two cores. A run over it says so and does not fail: a machine may be busy. Each
+// suite has a limit of its own, which does fail.
+const budget = 30 * time.Minute
+
 // summary is ci-summary.json.
 type summary struct {
 	Commit  string  `json:"commit"`
@@ -82,7 +86,11 @@ func (s summary) print(w io.Writer, results []result) {
 	for _, r := range s.Suites {
 		fmt.Fprintf(w, "%-12s %6d %7d %7d %8.1f%s\n", r.Suite, r.Ran, r.Failed, r.Skipped, r.Seconds/60, ownCounts(r.Counts))
 	}
-	fmt.Fprintf(w, "%-12s %6s %7s %7s %8.1f\n\n", "total", "", "", "", s.Seconds/60)
+	fmt.Fprintf(w, "%-12s %6s %7s %7s %8.1f", "total", "", "", "", s.Seconds/60)
+	if over := s.Seconds - budget.Seconds(); over > 0 {
+		fmt.Fprintf(w, "  over the budget of %s by %.1f: take work out of the slowest suite", budget, over/60)
+	}
+	fmt.Fprint(w, "\n\n")
 	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", s.Passed, s.Failed, s.Skipped)
 }
 

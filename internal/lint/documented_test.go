@@ -28,6 +28,7 @@ type A struct {
 
 	D int
 	e int
+	f int
 }
 
 func (A) M() {}
@@ -43,9 +44,13 @@ const (
 var H = 1
 
 type I interface{ J() }
+
+// P is documented, and so are its few members.
+type P struct{ Q, R int }
+
 type x int
 `, "a/a_test.go", "package a\nfunc T() {}\n", "cmd/a.go", "package main\nfunc T() {}\n")
-	finds(t, undocumented(tr), "a/a.go:9: D", "a/a.go:13: M", "a/a.go:16: F", "a/a.go:23: H", "a/a.go:25: I", "a/a.go:25: J")
+	finds(t, undocumented(tr), "a/a.go:9: D", "a/a.go:14: M", "a/a.go:17: F", "a/a.go:24: H", "a/a.go:26: I", "a/a.go:26: J")
 }
 
 func TestAPackageWithoutTextIsFound(t *testing.T) {
@@ -115,8 +120,11 @@ func (s *source) bareType(d *ast.GenDecl, spec *ast.TypeSpec) []string {
 }
 
 // bareMembers lists fields or methods that no comment speaks of: neither one in their paragraph (members without a blank line
-// between them), nor the type's, by name in either case.
+// between them), nor the type's, by name in either case. Of a documented type with two or three members that text tells all.
 func (s *source) bareMembers(members *ast.FieldList, typeText string) []string {
+	if typeText != "" && members.NumFields() <= 3 {
+		return nil
+	}
 	var problems []string
 	for _, paragraph := range s.paragraphs(members.List) {
 		if slices.ContainsFunc(paragraph, func(m *ast.Field) bool { return m.Doc != nil || m.Comment != nil }) {

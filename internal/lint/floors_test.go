@@ -102,7 +102,12 @@ func (l law) allows(importPath string, test bool) bool {
 	if !strings.Contains(strings.SplitN(importPath, "/", 2)[0], ".") {
 		return test || !l.pure || !under(importPath, impure)
 	}
-	return under(importPath, l.third) || test && (under(importPath, testLibraries) || strings.HasPrefix(importPath, kafka) && l.floor >= 3)
+	return under(importPath, l.third) || test && (under(importPath, testLibraries) || l.knowsKafka() && under(importPath, []string{kafka}))
+}
+
+// knowsKafka reports whether the package may name a client: then its tests may use the embedded broker.
+func (l law) knowsKafka() bool {
+	return l.floor > 2 || slices.ContainsFunc(l.third, func(p string) bool { return under(p, []string{kafka}) })
 }
 
 func (l law) allowsOurs(dir string) bool {

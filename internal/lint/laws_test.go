@@ -38,14 +38,14 @@ var laws = []law{
 		reason: "the domain is a function of state and event; money is its vocabulary"},
 	{dir: "ledger/generate", floor: 1, beside: []string{"ledger", "ledger/money"},
 		reason: "makes events of the domain from a seed, for feed, demo and simulation"},
-	{dir: "internal/verify", floor: 1, third: []string{kgo, kadm, kmsg, kerr},
+	{dir: "internal/verify", floor: 1, third: []string{kgo, kadm, kmsg, kerr, "golang.org/x/text/unicode/norm"},
 		reason: "a checker that shares code with the processor shares its mistakes"},
 
 	{dir: "state", floor: 2, ours: []string{mutant, "record"}, third: []string{xxhash}, pure: true,
 		reason: "never sees Kafka: a base is tested, snapshotted and exchanged without a broker"},
 	{dir: "topics", floor: 2, ours: []string{"record"}, third: []string{kgo, kadm, kmsg, kerr},
 		reason: "what topics are and should be; the plan is pure and only the adapter asks a broker"},
-	{dir: "internal/session", floor: 2, ours: []string{mutant, "record"}, beside: []string{"topics"}, third: []string{kgo, kadm, kmsg, kerr},
+	{dir: "internal/session", floor: 2, ours: []string{mutant, "record"}, beside: []string{"topics"}, third: []string{kgo, kadm, kmsg, kerr, "golang.org/x/sys"},
 		reason: "the one place that speaks the transaction protocol; it moves bytes and knows no store"},
 
 	{dir: "pipeline", floor: 3, ours: []string{mutant, "record", "topics", "state", "internal/session"}, third: []string{kgo, xxhash},
@@ -61,7 +61,7 @@ var laws = []law{
 		reason: "tests only: the whole of it under seeded faults, judged by internal/verify"},
 
 	{dir: "cmd/processor", floor: 5, ours: []string{"*"}, third: []string{
-		kgo, kadm, kmsg, kerr, "github.com/spf13", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6", "github.com/vbauerster", "golang.org/x/sys"},
+		kgo, kadm, kmsg, kerr, kafka + "/pkg/sasl", "github.com/spf13", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6", "github.com/vbauerster", "golang.org/x/sys"},
 		reason: "wiring, flags, signals and exit codes: the only one that speaks to people"},
 
 	{dir: "internal/lint", floor: 6, reason: "reads the tree as text, so that it works while the tree does not compile"},

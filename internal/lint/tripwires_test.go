@@ -22,6 +22,7 @@ var crossings = map[string]string{}
 // spawns are the files outside tests (and outside integration/, which is all test) that may start goroutines → who ends them. One goroutine owns a worker, so that
 // nothing inside needs a lock; a go statement elsewhere is a second owner.
 var spawns = map[string]string{
+	".ci/suites/run.go":         "reads what a suite prints; ends with the pipe that the suite's command writes to",
 	"cmd/processor/main.go":     "waits for the second signal; ends with the process",
 	"cmd/processor/progress.go": "draws while work goes on elsewhere; ended by its stop function, which waits for it",
 }
