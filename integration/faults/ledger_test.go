@@ -1,0 +1,131 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/integration/kafkatest"
+	"github.com/tallystick/tallystick/ledger/generate"
+)
+
+const (
+	firstPort  = 21200
+	input      = "credit-events"
+	partitions = 6
+	kills      = 10
+	killsOpen  = 7 // of the kills, at least, hit an open transaction
+)
+
+func TestLedgerSurvivesFaults(t *testing.T) {
+	r, w := startRun(t)
+	r.scaleUp(t, "p2", "p3")
+	for n := range kills {
+		r.kill(t, r.instances[n%len(r.instances)])
+	}
+	r.freeze(t, r.instances[1])
+	r.loseBroker(t)
+	r.scaleDown(t)
+	if r.intoOpen < killsOpen {
+		t.Errorf("%d of %d kills hit an open transaction, want at least %d", r.intoOpen, kills, killsOpen)
+	}
+	r.feed.finish(t)
+	begin := time.Now()
+	r.awaitEnd(t)
+	t.Logf("drained %v after the last event", time.Since(begin).Round(time.Millisecond))
+	begin = time.Now()
+	t.Logf("verify, after %d commits:\n%s", r.commits.count(), r.command.mustRun(t, 2*time.Minute, "verify"))
+	t.Logf("verify took %v", time.Since(begin).Round(time.Millisecond))
+	w.judge(t, r.kafka.Seeds())
+	r.instances[0].drain(t)
+	if err := r.commits.failure(); err != nil {
+		t.Error(err)
+	}
+}
+
+// startRun brings up broker, topics, one processor and the feed.
+func startRun(t *testing.T) (*run, workload) {
+	t.Helper()
+	w := newWorkload(t, eventCount(t))
+	k := kafkatest.Start(t, kafkatest.Options{FirstPort: firstPort})
+	r := &run{kafka: k, adm: kadm.NewClient(kafkatest.Client(t, k.Seeds())), command: buildCommand(t, k.Seeds())}
+	producer := kafkatest.Client(t, k.Seeds(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ProducerLinger(5*time.Millisecond))
+	kafkatest.CreateTopic(t, producer, input, partitions, "retention.ms", "-1")
+	r.command.mustRun(t, 30*time.Second, "topics", "apply")
+	r.commits = followCommits(t, k.Seeds())
+	first := r.command.newInstance(t, "p1")
+	r.instances = append(r.instances, first)
+	first.start(t)
+	r.feed = startFeed(t, producer, w.records)
+	r.commits.await(t, 0, recovery, "the first commit", func(commit) bool { return true })
+	return r, w
+}
+
+// eventCount is FAULT_EVENTS, or what the full run takes.
+func eventCount(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("FAULT_EVENTS")
+	if s == "" {
+		return 200_000
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1000 {
+		t.Fatalf("FAULT_EVENTS=%q: give a number of events, at least 1000", s)
+	}
+	return n
+}
+
+// awaitEnd waits until everything in the input is committed.
+func (r *run) awaitEnd(t *testing.T) {
+	t.Helper()
+	kafkatest.Within(t, 2*time.Minute, "the whole input is committed", func(ctx context.Context) error {
+		for _, i := range r.instances {
+			i.running(t)
+		}
+		for p := range int32(partitions) {
+			_, end, err := kafkatest.Ends(ctx, r.feed.cl, input, p)
+			if err != nil {
+				return err
+			}
+			next, err := kafkatest.StableOffset(ctx, r.feed.cl, app, input, p)
+			if err != nil {
+				return err
+			}
+			if next != end {
+				return fmt.Errorf("%s/%d: committed %d of %d", input, p, next, end)
+			}
+		}
+		return nil
+	})
+}
+
+// newWorkload makes all events before the first one is sent, and with them the sums that must come out.
+func newWorkload(t *testing.T, events int) workload {
+	t.Helper()
+	g, err := generate.New(generate.Config{Events: events, Accounts: 2000, Duplicates: 0.05, Conflicts: 0.002, Malformed: 0.002, Refused: 0.01, Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := workload{outcomes: map[string]int{}}
+	for e := range g.All() {
+		k := &kgo.Record{Topic: input, Key: e.Key, Value: e.Value}
+		for _, h := range e.Headers {
+			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		w.records = append(w.records, k)
+		w.outcomes[outcomeTopic(e.Class.Outcome)]++
+	}
+	for _, b := range g.Balances() {
+		w.balances = append(w.balances, strings.Join([]string{b.Account, b.Balance, strconv.FormatInt(b.Version, 10)}, " "))
+	}
+	slices.Sort(w.balances)
+	return w
+}

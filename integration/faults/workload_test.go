@@ -1,0 +1,87 @@
+package faults
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/integration/kafkatest"
+	"github.com/tallystick/tallystick/ledger"
+	"github.com/tallystick/tallystick/topics"
+)
+
+// A workload is the records to feed and what a correct ledger makes of them, by an opinion of its own.
+type workload struct {
+	records  []*kgo.Record
+	outcomes map[string]int // records per output topic
+	balances []string       // "account balance version" of each account that exists, sorted
+}
+
+// outcomeTopic is where the one record that an outcome leaves is found.
+func outcomeTopic(o ledger.Outcome) string {
+	switch o {
+	case ledger.Passed:
+		return "ledger-skipped"
+	case ledger.DeadLettered:
+		return topics.DeadLetters(app)
+	}
+	return "ledger-updates"
+}
+
+// judge compares what committed readers see with the workload.
+func (w workload) judge(t *testing.T, seeds []string) {
+	t.Helper()
+	for _, topic := range slices.Sorted(maps.Keys(w.outcomes)) {
+		if got := len(read(t, seeds, topic)); got != w.outcomes[topic] {
+			t.Errorf("%s: %d records, want %d", topic, got, w.outcomes[topic])
+		}
+	}
+	got := balances(t, read(t, seeds, "ledger-updates"))
+	if !slices.Equal(got, w.balances) {
+		t.Errorf("the balances are not the independent sum: %s", firstDifference(got, w.balances))
+	}
+	t.Logf("%d balances equal the independent sum; records per topic: %v", len(got), w.outcomes)
+}
+
+func read(t *testing.T, seeds []string, topic string) []*kgo.Record {
+	t.Helper()
+	var all []*kgo.Record
+	for p := range int32(partitions) {
+		all = append(all, kafkatest.Committed(t, seeds, topic, p)...)
+	}
+	return all
+}
+
+// balances takes the last update of each account that exists.
+func balances(t *testing.T, updates []*kgo.Record) []string {
+	t.Helper()
+	last := map[string]string{}
+	for _, r := range updates {
+		var u struct {
+			Account string `json:"account_id"`
+			Outcome string
+			Balance string
+			Version int64
+		}
+		if err := json.Unmarshal(r.Value, &u); err != nil {
+			t.Fatalf("%s/%d/%d: %v", r.Topic, r.Partition, r.Offset, err)
+		}
+		if _, known := last[u.Account]; known || u.Outcome == "applied" { // a refusal alone creates no account
+			last[u.Account] = u.Account + " " + u.Balance + " " + strconv.FormatInt(u.Version, 10)
+		}
+	}
+	return slices.Sorted(maps.Values(last))
+}
+
+func firstDifference(got, want []string) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return "got " + got[i] + ", want " + want[i]
+		}
+	}
+	return strconv.Itoa(len(got)) + " accounts, want " + strconv.Itoa(len(want))
+}
