@@ -85,13 +85,12 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 	for _, a := range tasks {
 		a.Committed = committed[a.Input]
 	}
+	s.Pause(tps...) // before the gate, so that a Resume by the owner, however early, is never undone
 	if err := s.cfg.Assign(ctx, tasks); err != nil {
 		return nil, err
 	}
 	for _, a := range tasks {
-		if a.Pause {
-			s.Pause(a.Input)
-		} else {
+		if !a.Pause {
 			s.Resume(a.Input)
 		}
 		offsets[a.Input.Topic][a.Input.Partition] = kgo.NewOffset().At(a.Start)

@@ -21,7 +21,8 @@ type TaskID struct {
 // String returns "stage/partition".
 func (id TaskID) String() string { return fmt.Sprintf("%s/%d", id.Stage, id.Partition) }
 
-func (id TaskID) compare(o TaskID) int {
+// Compare orders by stage, then by partition.
+func (id TaskID) Compare(o TaskID) int {
 	return cmp.Or(cmp.Compare(id.Stage, o.Stage), cmp.Compare(id.Partition, o.Partition))
 }
 
@@ -136,7 +137,7 @@ func (b taskBalancer) JoinGroupMetadata(interests []string, current map[string][
 	if b.t.Warm != nil {
 		warm = b.t.Warm()
 	}
-	slices.SortFunc(warm, func(x, y WarmTask) int { return x.compare(y.TaskID) })
+	slices.SortFunc(warm, func(x, y WarmTask) int { return x.Compare(y.TaskID) })
 	meta.UserData = UserData{b.t.Fingerprint, warm}.Append(nil)
 	return meta.AppendTo(nil)
 }
@@ -201,7 +202,7 @@ type allocation struct {
 func newAllocation(inputs map[TaskID][]string, cb *kgo.ConsumerBalancer) *allocation {
 	n := len(cb.Members())
 	a := &allocation{inputs: inputs, owner: map[TaskID]int{}, load: make([]int, n)}
-	a.ids = slices.SortedFunc(maps.Keys(inputs), TaskID.compare)
+	a.ids = slices.SortedFunc(maps.Keys(inputs), TaskID.Compare)
 	a.share, a.extra = len(a.ids)/n, len(a.ids)%n
 	for i := range n {
 		_, meta := cb.MemberAt(i)

@@ -40,7 +40,7 @@ type Assignment struct {
 	Token     *Token
 	Committed CommittedOffset
 	Start     int64 // set by Assign: the first offset to fetch
-	Pause     bool  // set by Assign: do not fetch before Resume
+	Pause     bool  // set by Assign: the owner will call Resume when the task is ready
 }
 
 // Session is one worker's kgo.GroupTransactSession: one client, one group member, one producer, one transactional id. Its

@@ -1,0 +1,240 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/mutant"
+	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/state"
+)
+
+// sealed is what one task adds to the commit.
+type sealed struct {
+	owner  *ownedTask
+	state  state.Sealed
+	marker *kgo.Record // its offset is known once it is written
+}
+
+// maxRefusals is how many transactions in a row may abort because records were refused, without a commit between them, before
+// the tasks stop: nothing loops.
+const maxRefusals = 3
+
+// commit ends the open transaction and reports whether it committed. An error means that the session must be rebuilt.
+//
+// Order matters: state records and markers, flush, produce errors, offsets, end. Only a proven commit merges.
+func (w *worker) commit(ctx context.Context) (bool, error) {
+	w.commitNow = false
+	began := w.p.now()
+	seals, err := w.seal()
+	if err != nil {
+		return false, w.abort(ctx, err)
+	}
+	info := w.describe(seals)
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
+	if mutant.On("merge-before-commit") {
+		w.merge(seals)
+	}
+	out := w.sess.Commit(ctx, offsets(seals), func() {
+		if f := w.p.cfg.Events.Produced; f != nil {
+			f(info)
+		}
+	})
+	info.Duration = w.p.now().Sub(began)
+	w.ended(info.Duration)
+	switch out.Result {
+	case session.Committed:
+		return true, w.committed(seals, info)
+	case session.Aborted:
+		return false, w.aborted(ctx, info, out)
+	default:
+		return false, fmt.Errorf("the outcome of the commit is unknown: %w", out.Err)
+	}
+}
+
+// bounded gives the end of a transaction a deadline of its own: a shutdown must not cut it off.
+func (w *worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), w.p.cfg.DrainTimeout)
+}
+
+// seal stages the state records of every task that took part.
+func (w *worker) seal() ([]sealed, error) {
+	var seals []sealed
+	for _, o := range w.tasks {
+		if !o.touched() {
+			continue
+		}
+		s, err := o.task.Seal(w.sess.ID())
+		if err != nil {
+			o.stopped = fmt.Errorf("task %s: %w", o.id, err)
+			w.sess.Pause(o.input)
+			w.reportStop(o)
+			return nil, o.stopped
+		}
+		var last *kgo.Record
+		for _, rec := range s.Records {
+			last = w.txn.add(o, stateRecord)
+			*last = kgo.Record{Topic: o.stage.StateTopic(), Partition: o.id.Partition, Key: rec.Key, Value: rec.Value}
+			w.txn.bytes += int64(len(rec.Key) + len(rec.Value))
+			w.sess.Produce(last)
+		}
+		seals = append(seals, sealed{o, s, last})
+	}
+	return seals, nil
+}
+
+func offsets(seals []sealed) []session.Offset {
+	list := make([]session.Offset, 0, len(seals))
+	for _, s := range seals {
+		m := s.state.Marker
+		next, _ := m.NextOf(s.owner.input.Topic)
+		meta := state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest})
+		list = append(list, session.Offset{TopicPartition: s.owner.input, Next: next, Metadata: string(meta), Token: s.owner.token})
+	}
+	return list
+}
+
+func (w *worker) describe(seals []sealed) Transaction {
+	info := Transaction{Worker: w.index, Inputs: w.txn.inputs, Outputs: w.txn.outputs, Records: w.txn.used, Bytes: w.txn.bytes}
+	for _, s := range seals {
+		info.Tasks = append(info.Tasks, s.owner.id)
+	}
+	return info
+}
+
+// ended keeps the average duration of a commit, which paces idle commits.
+func (w *worker) ended(took time.Duration) {
+	if w.averageEnd == 0 {
+		w.averageEnd = took
+	}
+	w.averageEnd += (took - w.averageEnd) / 8
+	w.lastCommit = w.p.now()
+}
+
+func (w *worker) committed(seals []sealed, info Transaction) error {
+	if err := w.merge(seals); err != nil {
+		return err
+	}
+	w.aborts, w.proven = 0, true
+	for _, s := range seals {
+		s.owner.settleRefusals()
+		w.publish(s.owner)
+	}
+	w.p.progressed()
+	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Commits++; s.LastCommit = w.lastCommit; s.LastError = "" })
+	if f := w.p.cfg.Events.Committed; f != nil {
+		f(info)
+	}
+	return nil
+}
+
+// merge applies the sealed overlays to their bases, under live tokens only: a dead one's base is restored by its next owner.
+func (w *worker) merge(seals []sealed) error {
+	for _, s := range seals {
+		if !s.owner.token.Live() {
+			s.owner.task.Drop()
+			continue
+		}
+		if err := s.owner.task.Merge(s.state, s.marker.Offset+1); err != nil {
+			return fmt.Errorf("task %s: merge: %w", s.owner.id, err)
+		}
+	}
+	return nil
+}
+
+// abort ends the open transaction without a commit.
+func (w *worker) abort(ctx context.Context, why error) error {
+	info := w.describe(nil)
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
+	out := w.sess.Abort(ctx)
+	if out.Result == session.Unknown {
+		return fmt.Errorf("%w (while aborting: %w)", out.Err, why)
+	}
+	out.Err = why
+	w.lastCommit = w.p.now()
+	return w.aborted(ctx, info, out)
+}
+
+// aborted undoes everything since the last commit. The client's cursors are back there, so what was polled is dropped.
+func (w *worker) aborted(ctx context.Context, info Transaction, out session.Outcome) error {
+	w.blame(out.Failures)
+	for _, o := range w.tasks {
+		o.queue = nil
+		if o.task != nil {
+			o.task.Drop()
+		}
+	}
+	w.p.cfg.Logger.Warn("transaction aborted", "app", w.p.pipe.app, "worker", w.index, "txn", w.sess.ID(), "records", info.Records, "reason", out.Err)
+	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Aborts++; s.LastError = fmt.Sprint(out.Err) })
+	if f := w.p.cfg.Events.Aborted; f != nil {
+		f(info, out.Err)
+	}
+	return w.backOff(ctx, out.Failures)
+}
+
+// backOff paces aborts that repeat, and stops the tasks whose records are refused again and again.
+func (w *worker) backOff(ctx context.Context, failures []session.Failure) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	w.aborts++
+	pause(ctx, time.Duration(w.aborts)*20*time.Millisecond)
+	if w.aborts < maxRefusals {
+		return nil
+	}
+	for _, f := range failures {
+		p := w.txn.source(f.Record)
+		if p == nil || p.owner.stopped != nil {
+			continue
+		}
+		err := fmt.Errorf("task %s: %d transactions in a row aborted, topic %q refuses its records: %w", p.owner.id, w.aborts, f.Record.Topic, f.Err)
+		if err := w.stop(ctx, p.owner, err); err != nil {
+			return err
+		}
+	}
+	w.aborts = 0
+	return nil
+}
+
+// refusal is the broker's refusal of what one input produced.
+type refusal struct {
+	times int
+	err   error
+}
+
+// blame remembers whose output was refused: that input is processed alone next, and then falls under the policy.
+func (w *worker) blame(failures []session.Failure) {
+	seen := map[*refusal]bool{}
+	for _, f := range failures {
+		p := w.txn.source(f.Record)
+		if p == nil || p.offset == stateRecord {
+			continue
+		}
+		if p.owner.refused == nil {
+			p.owner.refused = map[int64]*refusal{}
+		}
+		r := p.owner.refused[p.offset]
+		if r == nil {
+			r = &refusal{}
+			p.owner.refused[p.offset] = r
+		}
+		if !seen[r] {
+			seen[r] = true
+			r.times++
+			r.err = fmt.Errorf("topic %q refused its record: %w", f.Record.Topic, f.Err)
+		}
+	}
+}
+
+func (o *ownedTask) settleRefusals() {
+	for offset := range o.refused {
+		if offset < o.task.committedNext() {
+			delete(o.refused, offset)
+		}
+	}
+}

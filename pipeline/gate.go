@@ -1,0 +1,213 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/state"
+)
+
+// gatePatience is how long a new assignment waits for its restores before the ready tasks start without the others.
+const gatePatience = 250 * time.Millisecond
+
+// ownedTask is a task that a worker owns, from its restore to the end of its token.
+type ownedTask struct {
+	id      TaskID
+	stage   *Stage
+	input   session.TopicPartition
+	token   *session.Token
+	lease   *lease
+	task    *Task
+	start   int64 // first offset to fetch
+	fresh   bool  // start is not committed with a marker yet: that comes before the first record
+	queue   []*kgo.Record
+	stopped error
+	refused map[int64]*refusal // inputs whose output the broker refused, by offset
+	end     int64              // high watermark of the input as last fetched
+}
+
+// assign is the restore gate. It runs on the client's goroutine and restores every task on a goroutine of its own, so that a
+// warm task never waits for a cold one: what is not ready within gatePatience starts paused. A task without a committed
+// offset is waited for, because its start is known only then.
+func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error {
+	opened := make(chan *ownedTask, len(tasks))
+	waiting := map[session.TopicPartition]*session.Assignment{}
+	for _, a := range tasks {
+		a.Start, a.Pause = a.Committed.Next, true
+		waiting[a.Input] = a
+		go func() { opened <- w.open(a) }()
+	}
+	patience := time.NewTimer(gatePatience)
+	defer patience.Stop()
+	patient := true
+	for len(waiting) > 0 && (patient || anyWithoutOffset(waiting)) {
+		select {
+		case o := <-opened:
+			if a := waiting[o.input]; o.stopped == nil && o.task != nil {
+				a.Start, a.Pause = o.start, o.fresh
+			} else if a.Start < 0 {
+				a.Start = 0 // it stays paused: nothing is fetched
+			}
+			delete(waiting, o.input)
+		case <-patience.C:
+			patient = false
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func anyWithoutOffset(waiting map[session.TopicPartition]*session.Assignment) bool {
+	for _, a := range waiting {
+		if a.Committed.Next < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// open restores and proves a task and hands it to the worker. It ends early, with nothing to hand over, when the token dies.
+func (w *worker) open(a *session.Assignment) *ownedTask {
+	ctx, cancel := contextOf(a.Token)
+	defer cancel()
+	o := &ownedTask{id: a.Task, stage: w.p.stage(a.Task.Stage), input: a.Input, token: a.Token, end: -1}
+	w.p.board.task(o.id, func(t *TaskStatus) { t.State, t.Worker, t.Error = Restoring, w.index, "" })
+	if f := w.p.cfg.Events.Assigned; f != nil {
+		f(o.id)
+	}
+	err := w.restore(ctx, o, a.Committed)
+	switch {
+	case !o.token.Live():
+		o.lease.releaseIfHeld()
+		o.task = nil
+		return o
+	case err != nil:
+		o.stopped = err
+	}
+	w.arrive(o)
+	return o
+}
+
+// contextOf returns a context that ends with the token.
+func contextOf(t *session.Token) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-t.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (l *lease) releaseIfHeld() {
+	if l != nil {
+		l.release()
+	}
+}
+
+// proofTries bounds how often a marker that does not match is read again before the task stops.
+const proofTries = 5
+
+// restore replays the state topic from the local position and proves it (I1 to I4). An error stops the task, unless the
+// token is dead.
+func (w *worker) restore(ctx context.Context, o *ownedTask, committed session.CommittedOffset) (err error) {
+	began := time.Now()
+	o.lease, err = w.p.bases.lease(ctx, o.id, o.token, func() state.Base { return state.NewMemory(o.stage.specs) })
+	if err != nil {
+		return err
+	}
+	base := o.lease.base
+	warm := base.Position() > 0
+	var total session.RestoreResult
+	for try := 1; ; try++ {
+		res, err := w.replay(ctx, o, base, committed)
+		if err != nil {
+			return fmt.Errorf("task %s: %w", o.id, err)
+		}
+		total.Records += res.Records
+		total.To, total.ByProof = res.To, res.ByProof
+		err = w.prove(ctx, o, base, committed)
+		var v *ViolationError
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &v) || try == proofTries {
+			w.violated(o.id, err)
+			return err
+		}
+		if v.Invariant == "I3" { // contents are wrong, not late: only the log can tell what is right
+			if err := base.Reset(); err != nil {
+				return err
+			}
+		}
+		if committed, err = w.committedAgain(ctx, o.input, time.Duration(try)*100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	o.task = NewTask(o.stage, o.id.Partition, w.p.partitions[o.id.Stage], base, w.p.limits)
+	w.restored(o, total, warm, time.Since(began))
+	return nil
+}
+
+func (w *worker) restored(o *ownedTask, res session.RestoreResult, warm bool, took time.Duration) {
+	w.p.cfg.Logger.Info("task restored", "app", w.p.pipe.app, "worker", w.index, "task", o.id.String(), "records", res.Records, "offset", o.start, "took", took)
+	if f := w.p.cfg.Events.Restored; f != nil {
+		f(Restore{Task: o.id, Records: res.Records, From: res.From, To: res.To, ByProof: res.ByProof, Warm: warm, Next: o.start, Duration: took})
+	}
+}
+
+func (w *worker) committedAgain(ctx context.Context, tp session.TopicPartition, after time.Duration) (session.CommittedOffset, error) {
+	select {
+	case <-ctx.Done():
+		return session.CommittedOffset{}, ctx.Err()
+	case <-time.After(after):
+	}
+	got, err := session.FetchCommitted(ctx, w.p.admin, w.p.pipe.app, []session.TopicPartition{tp})
+	return got[tp], err
+}
+
+func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, committed session.CommittedOffset) (session.RestoreResult, error) {
+	r := &replayer{Base: base, topic: o.input.Topic, committed: committed}
+	r.meta, r.metaErr = state.ParseMetadata(committed.Metadata)
+	tp := session.TopicPartition{Topic: o.stage.StateTopic(), Partition: o.id.Partition}
+	return session.Restore(ctx, w.p.admin, tp, r, w.stuck(o, tp))
+}
+
+// stuck says who holds a restore up, and fences who is gone.
+func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Context) {
+	return func(ctx context.Context) {
+		holders, err := session.Holders(ctx, w.p.admin, tp)
+		w.p.cfg.Logger.Warn("restore waits for an open transaction", "app", w.p.pipe.app, "task", o.id.String(), "topic", tp.Topic, "partition", tp.Partition, "holders", holders, "err", err)
+		w.session().Sweep(ctx)
+	}
+}
+
+// replayer feeds a base and knows when it is complete.
+type replayer struct {
+	state.Base
+	topic     string
+	committed session.CommittedOffset
+	meta      state.Metadata
+	metaErr   error
+}
+
+// Base's own methods serve as session.Replayer's; only the proof is added: the marker is the one of the committed offset.
+// No transaction writes a state partition without committing that task's offset, so nothing can follow it.
+
+// Proven implements session.Replayer.
+func (r *replayer) Proven() bool {
+	m, ok := r.Marker()
+	if !ok || r.metaErr != nil || r.committed.Next < 0 {
+		return false
+	}
+	next, ok := m.NextOf(r.topic)
+	return ok && next == r.committed.Next && m.TxnSeq == r.meta.TxnSeq
+}

@@ -1,0 +1,129 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/topics"
+)
+
+// Topics returns what the pipeline needs of its topics, for topics.Plan.
+func (p *Pipeline) Topics() []topics.Want {
+	var wants []topics.Want
+	for _, s := range p.stages {
+		window := s.window()
+		for _, in := range s.Inputs() {
+			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: window})
+		}
+		for _, out := range s.outputs {
+			wants = append(wants, topics.Want{Name: out, Role: topics.RoleOutput, Stage: s.name})
+		}
+		wants = append(wants,
+			topics.Want{Name: s.StateTopic(), Role: topics.RoleState, Stage: s.name},
+			topics.Want{Name: topics.DeadLetters(p.app), Role: topics.RoleDeadLetters, Stage: s.name, PerTask: true})
+	}
+	return wants
+}
+
+// window returns the stage's longest dedupe window, 0 without one.
+func (s *Stage) window() (longest time.Duration) {
+	for _, spec := range s.specs {
+		longest = max(longest, spec.Window)
+	}
+	return longest
+}
+
+// ErrUnreachable says that no broker answered at the start.
+var ErrUnreachable = errors.New("no broker answers")
+
+const reachPatience = 10 * time.Second
+
+// prepare looks at brokers and topics before the first session: what would fail later is refused now, by name.
+func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
+	reach, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	if err := p.admin.Ping(reach); err != nil {
+		return fmt.Errorf("%w at %v: %w", ErrUnreachable, p.cfg.Brokers, err)
+	}
+	steps, err := topics.NewAdmin(p.admin).Plan(ctx, p.pipe.Topics(), p.cfg.TopicRules)
+	if err != nil {
+		return err
+	}
+	if err := p.accept(steps); err != nil {
+		return err
+	}
+	p.warnStranger(ctx, id)
+	return p.checkMemory(ctx)
+}
+
+// accept refuses a plan that refuses, or that has something to create: run changes no topic.
+func (p *Processor) accept(steps topics.Steps) error {
+	if err := steps.Refused(); err != nil {
+		return err
+	}
+	if pending := steps.Pending(); len(pending) > 0 {
+		var names []string
+		for _, s := range pending {
+			names = append(names, s.Topic)
+		}
+		return fmt.Errorf("topics %q do not exist: create them with `topics apply`", names)
+	}
+	p.partitions, p.limits = map[string]int32{}, Limits{}
+	for _, s := range steps {
+		p.warnTopic(s)
+		for _, stage := range s.Stages {
+			if slices.Contains(s.Roles, topics.RoleInput) {
+				p.partitions[stage] = s.Partitions
+			}
+		}
+	}
+	return p.readLimits(steps)
+}
+
+func (p *Processor) warnTopic(s topics.Step) {
+	for _, r := range s.Reasons {
+		if r.Level == topics.LevelWarn {
+			p.cfg.Logger.Warn("topic", "app", p.pipe.app, "topic", s.Topic, "key", r.Key, "reason", r.Cause, "remedy", r.Remedy)
+		}
+	}
+}
+
+// readLimits reads max.message.bytes, so that a record that does not fit fails in its savepoint and not in the commit.
+func (p *Processor) readLimits(steps topics.Steps) error {
+	ctx, cancel := context.WithTimeout(context.Background(), reachPatience)
+	defer cancel()
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.Topic)
+	}
+	haves, err := topics.NewAdmin(p.admin).Describe(ctx, names...)
+	if err != nil {
+		return err
+	}
+	for name, h := range haves {
+		if n, err := strconv.Atoi(h.Config["max.message.bytes"]); err == nil {
+			p.limits[name] = n
+		}
+	}
+	return nil
+}
+
+// warnStranger says how long a take-over may wait when this instance is new to a group that has members.
+func (p *Processor) warnStranger(ctx context.Context, id *session.Identity) {
+	if !id.Fresh {
+		return
+	}
+	groups, err := kadm.NewClient(p.admin).DescribeGroups(ctx, p.pipe.app)
+	if err != nil || len(groups[p.pipe.app].Members) == 0 {
+		return
+	}
+	p.cfg.Logger.Info("this instance is new and the group has members: if it replaces one that died, its tasks wait for session.timeout.ms",
+		"app", p.pipe.app, "members", len(groups[p.pipe.app].Members), "wait", p.cfg.SessionTimeout)
+}

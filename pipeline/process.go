@@ -1,0 +1,142 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/record"
+)
+
+// begin opens a transaction if none is open.
+func (w *worker) begin(ctx context.Context) error {
+	if w.sess.InTransaction() {
+		return nil
+	}
+	if gap := time.Until(w.lastCommit.Add(commitGap)); gap > 0 {
+		pause(ctx, gap)
+	}
+	if err := w.sess.Begin(ctx); err != nil {
+		return err
+	}
+	w.txn.reset(w.p.now())
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// process runs the queued records task by task until they are used up or a commit is due.
+func (w *worker) process(ctx context.Context) error {
+	clock := w.p.now().UnixMilli()
+	for _, o := range w.tasks {
+		for n := 1; len(o.queue) > 0 && o.runs(); n++ {
+			if n%checkEvery == 0 {
+				clock = w.p.now().UnixMilli()
+				if w.commitDue(ctx) {
+					return nil
+				}
+			}
+			if w.mustBeAlone(o) {
+				w.commitNow = true
+				return nil
+			}
+			if err := w.one(ctx, o, clock); err != nil {
+				return err
+			}
+			if w.commitNow {
+				return nil
+			}
+		}
+		if len(o.queue) == 0 {
+			o.queue = o.queue[:0:0]
+		}
+	}
+	return nil
+}
+
+// one processes the head of a task's queue.
+func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	r := o.queue[0]
+	o.queue = o.queue[1:]
+	w.txn.inputs++
+	if r.Attrs.IsControl() {
+		o.task.Pass(r.Offset)
+		return nil
+	}
+	w.fill(r, clock)
+	refused := o.refused[r.Offset]
+	if refused != nil && refused.times > 1 {
+		w.input.Refused = refused.err
+	}
+	outs, err := o.task.Process(&w.input)
+	var order *OrderError
+	switch {
+	case errors.As(err, &order): // the client's position is wrong, not the record: start over from the committed one
+		v := &ViolationError{"I5", o.id, err}
+		w.violated(o.id, v)
+		return v
+	case err != nil:
+		return w.stop(ctx, o, err)
+	}
+	for i := range outs {
+		w.produce(o, r.Offset, &outs[i])
+	}
+	w.commitNow = refused != nil
+	return nil
+}
+
+// mustBeAlone reports whether the next record's output was refused before and others share the open transaction with it.
+func (w *worker) mustBeAlone(o *ownedTask) bool {
+	return len(o.refused) > 0 && o.refused[o.queue[0].Offset] != nil && w.sess.InTransaction() && w.txn.inputs > 0
+}
+
+// fill makes the reused input of a fetched record. Headers have the same layout in both libraries, but not the same type.
+func (w *worker) fill(r *kgo.Record, clock int64) {
+	headers := w.input.Headers[:0]
+	for _, h := range r.Headers {
+		headers = append(headers, record.Header{Key: h.Key, Value: h.Value})
+	}
+	w.input = Input{
+		Position: record.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset},
+		Key:      r.Key, Value: r.Value, Headers: headers, Timestamp: r.Timestamp.UnixMilli(), Clock: clock,
+	}
+}
+
+func (w *worker) produce(o *ownedTask, offset int64, out *Out) {
+	r := w.txn.add(o, offset)
+	*r = kgo.Record{Topic: out.Topic, Partition: out.Partition, Key: out.Key, Value: out.Value}
+	if out.Timestamp != 0 {
+		r.Timestamp = time.UnixMilli(out.Timestamp)
+	}
+	for _, h := range out.Headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	w.txn.outputs++
+	w.txn.bytes += int64(len(out.Key) + len(out.Value))
+	w.sess.Produce(r)
+}
+
+// commitDue reports whether the open transaction should end now.
+func (w *worker) commitDue(ctx context.Context) bool {
+	if !w.sess.InTransaction() {
+		return false
+	}
+	since := w.p.now().Sub(w.lastCommit)
+	return w.commitNow || ctx.Err() != nil || w.sess.Blocked() || // the next owner's restore waits for our open records
+		since >= w.p.cfg.CommitInterval ||
+		w.txn.used >= maxProduced || w.txn.bytes >= maxStaged ||
+		w.p.now().Sub(w.txn.began) >= w.p.cfg.TransactionTimeout/2 ||
+		since >= idleCommits*w.averageEnd && !w.queued() && w.sess.Drained()
+}

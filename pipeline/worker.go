@@ -1,0 +1,342 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/mutant"
+	"github.com/tallystick/tallystick/internal/session"
+)
+
+const (
+	maxPoll       = 5_000                // records a poll: bounds a transaction's overshoot of its interval
+	maxProduced   = 100_000              // records of a transaction
+	maxStaged     = 64 << 20             // bytes of a transaction
+	checkEvery    = 256                  // records between two looks at the clock
+	commitGap     = 5 * time.Millisecond // a stock broker holds a produce 20 ms that meets the previous commit still completing
+	idleCommits   = 4                    // an idle commit waits for this many times the average commit: a fifth of the time at most
+	idlePoll      = time.Second
+	minPoll       = time.Millisecond
+	closePatience = 2 * time.Second
+)
+
+// worker owns one session and the tasks that the group gave to it. One goroutine runs it; only arrive, assign and what they
+// call run elsewhere.
+type worker struct {
+	p     *Processor
+	index int
+
+	mu      sync.Mutex // guards sess for other goroutines, and arrived
+	sess    *session.Session
+	arrived []*ownedTask
+
+	tasks []*ownedTask // running and stopped ones, in task order
+	txn   transaction
+	input Input
+
+	lastCommit time.Time
+	averageEnd time.Duration
+	commitNow  bool // the record just processed must be committed alone
+	aborts     int  // in a row, because records were refused
+	proven     bool // this session has committed
+}
+
+func (w *worker) session() *session.Session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sess
+}
+
+// serve opens a session and runs it until ctx ends (nil) or the session must be rebuilt (an error).
+func (w *worker) serve(ctx context.Context) error {
+	open, cancel := context.WithTimeout(ctx, w.p.cfg.TransactionTimeout+w.p.cfg.SessionTimeout)
+	sess, err := session.Open(open, w.sessionConfig())
+	cancel()
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.sess, w.arrived = sess, nil
+	w.mu.Unlock()
+	w.txn, w.commitNow, w.proven = transaction{}, false, false
+	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined, s.TransactionalID = true, sess.ID() })
+	defer w.closeSession(sess)
+	for ctx.Err() == nil {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+	}
+	return w.drain(ctx)
+}
+
+func (w *worker) sessionConfig() session.Config {
+	c := w.p.cfg
+	return session.Config{
+		App: w.p.pipe.app, Instance: w.p.instance, Worker: w.index, Inputs: w.p.inputs(), Topology: w.p.topology(), Admin: w.p.admin,
+		Client:         w.p.clientOptions(),
+		SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, RebalanceTimeout: c.RebalanceTimeout, TransactionTimeout: c.TransactionTimeout,
+		Assign:    w.assign,
+		Partition: func(key []byte, n int) int { return int(Murmur2.Partition(key, int32(n))) },
+		Fenced:    w.fenced,
+	}
+}
+
+func (w *worker) fenced(id string) {
+	w.p.cfg.Logger.Warn("fenced the transaction of an instance that is gone", "app", w.p.pipe.app, "txn", id)
+	if f := w.p.cfg.Events.Fenced; f != nil {
+		f(id)
+	}
+}
+
+// closeSession throws a session away: overlays and tokens go, bases stay.
+func (w *worker) closeSession(sess *session.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	sess.Close(ctx)
+	w.admitArrivals()
+	for _, o := range w.tasks {
+		w.release(o)
+	}
+	w.tasks = nil
+	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined = false })
+}
+
+// turn is one turn of the loop.
+func (w *worker) turn(ctx context.Context) error {
+	if !w.sess.InTransaction() {
+		w.sess.AllowRebalance()
+	}
+	if !w.queued() {
+		if err := w.poll(ctx); err != nil {
+			return err
+		}
+	}
+	w.admitArrivals()
+	if err := w.sweep(ctx); err != nil {
+		return err
+	}
+	if err := w.adopt(ctx); err != nil {
+		return err
+	}
+	if err := w.process(ctx); err != nil {
+		return err
+	}
+	if w.commitDue(ctx) {
+		_, err := w.commit(ctx)
+		return err
+	}
+	return nil
+}
+
+func (w *worker) queued() bool {
+	return slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return len(o.queue) > 0 && o.runs() })
+}
+
+func (o *ownedTask) runs() bool { return o.stopped == nil && !o.fresh && o.token.Live() }
+
+// poll fetches, and hands each partition's records to its task under the token it has now.
+func (w *worker) poll(ctx context.Context) error {
+	fetches := w.sess.Poll(ctx, w.patience(), maxPoll)
+	w.admitArrivals() // a task may have become ready during the poll: its records are among these
+	if err := w.pollErrors(ctx, fetches); err != nil {
+		return err
+	}
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		o := w.find(session.TopicPartition{Topic: p.Topic, Partition: p.Partition})
+		if o == nil {
+			return // the right to it has ended: the next owner fetches it
+		}
+		o.end = max(o.end, p.HighWatermark)
+		o.queue = append(o.queue, p.Records...)
+	})
+	return nil
+}
+
+func (w *worker) find(tp session.TopicPartition) *ownedTask {
+	for _, o := range w.tasks {
+		if o.input == tp && o.runs() {
+			return o
+		}
+	}
+	return nil
+}
+
+// patience is how long a poll may wait: until the next commit is due, or until something happens.
+func (w *worker) patience() time.Duration {
+	if !w.sess.InTransaction() {
+		return idlePoll
+	}
+	due := w.lastCommit.Add(min(w.p.cfg.CommitInterval, idleCommits*w.averageEnd))
+	return max(minPoll, due.Sub(w.p.now()))
+}
+
+// pollErrors stops the tasks that cannot go on and returns what the session cannot survive.
+func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
+	var fate error
+	fetches.EachError(func(topic string, partition int32, err error) {
+		var group *kgo.ErrGroupSession
+		var loss *kgo.ErrDataLoss
+		switch {
+		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		case errors.As(err, &group):
+			w.p.cfg.Logger.Warn("the group turned the member away; it joins again", "app", w.p.pipe.app, "worker", w.index, "err", err)
+			if session.FateOf(err) == session.Fatal {
+				fate = err
+			}
+		case errors.As(err, &loss), errors.Is(err, kerr.OffsetOutOfRange), errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+			if o := w.find(session.TopicPartition{Topic: topic, Partition: partition}); o != nil {
+				fate = errors.Join(fate, w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: see `lag`, then `reset plan`", topic, partition, err)))
+			}
+		default:
+			fate = fmt.Errorf("poll %s/%d: %w", topic, partition, err)
+		}
+	})
+	return fate
+}
+
+// arrive hands a restored task to the worker. It is called from the restore's goroutine.
+func (w *worker) arrive(o *ownedTask) {
+	w.mu.Lock()
+	w.arrived = append(w.arrived, o)
+	sess := w.sess
+	w.mu.Unlock()
+	if sess != nil {
+		sess.Wake()
+	}
+}
+
+// admitArrivals takes over the tasks that were restored meanwhile.
+func (w *worker) admitArrivals() {
+	w.mu.Lock()
+	arrived := w.arrived
+	w.arrived = nil
+	w.mu.Unlock()
+	for _, o := range arrived {
+		if !o.token.Live() {
+			w.release(o)
+			continue
+		}
+		w.tasks = append(w.tasks, o)
+		if o.stopped != nil {
+			w.reportStop(o)
+		} else if !o.fresh {
+			w.sess.Resume(o.input)
+		}
+		w.publish(o)
+	}
+	if len(arrived) > 0 {
+		slices.SortFunc(w.tasks, func(x, y *ownedTask) int { return x.id.Compare(y.id) })
+	}
+}
+
+// sweep gives back what is not ours any more. A transaction that holds work of a lost task is aborted whole.
+func (w *worker) sweep(ctx context.Context) error {
+	if mutant.On("commit-for-dead-token") {
+		return nil
+	}
+	lost := func(o *ownedTask) bool { return !o.token.Live() }
+	if !slices.ContainsFunc(w.tasks, lost) {
+		return nil
+	}
+	if w.sess.InTransaction() && slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return lost(o) && o.touched() }) {
+		if err := w.abort(ctx, session.ErrTokenLost); err != nil {
+			return err
+		}
+	}
+	for _, o := range w.tasks {
+		if lost(o) {
+			w.release(o)
+		}
+	}
+	w.tasks = slices.DeleteFunc(w.tasks, lost)
+	return nil
+}
+
+func (o *ownedTask) touched() bool { return o.task != nil && o.task.Touched() }
+
+// release ends a task's stay: its overlay goes, its base is given back as it was last proven.
+func (w *worker) release(o *ownedTask) {
+	if o.task != nil {
+		o.task.Drop()
+	}
+	o.lease.releaseIfHeld()
+	w.p.board.drop(o.id, w.index)
+	if f := w.p.cfg.Events.Lost; f != nil {
+		f(o.id)
+	}
+}
+
+// adopt commits the start of tasks that have none with a marker of their own, before any record: else a crash before the
+// first commit would start over, and under auto.offset.reset=latest skip input.
+func (w *worker) adopt(ctx context.Context) error {
+	var fresh []*ownedTask
+	for _, o := range w.tasks {
+		if o.fresh && o.stopped == nil {
+			fresh = append(fresh, o)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if w.sess.InTransaction() {
+		if _, err := w.commit(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	for _, o := range fresh {
+		o.task.StartAt(o.start)
+	}
+	committed, err := w.commit(ctx)
+	if err != nil || !committed {
+		return err
+	}
+	for _, o := range fresh {
+		o.fresh = false
+		w.sess.Resume(o.input)
+	}
+	return nil
+}
+
+// stop ends a task that needs a person. The others go on; nothing of the task is committed or skipped.
+func (w *worker) stop(ctx context.Context, o *ownedTask, err error) error {
+	o.stopped, o.queue = err, nil
+	w.sess.Pause(o.input)
+	w.reportStop(o)
+	w.publish(o)
+	if w.sess.InTransaction() {
+		return w.abort(ctx, fmt.Errorf("task %s stopped", o.id))
+	}
+	return nil
+}
+
+func (w *worker) reportStop(o *ownedTask) {
+	w.p.cfg.Logger.Error("task stopped", "app", w.p.pipe.app, "worker", w.index, "task", o.id.String(), "err", o.stopped)
+	if f := w.p.cfg.Events.Stopped; f != nil {
+		f(o.id, o.stopped)
+	}
+	w.p.stopped(o.id, o.stopped)
+}
+
+// publish shows a task in the status.
+func (w *worker) publish(o *ownedTask) {
+	w.p.board.task(o.id, func(t *TaskStatus) {
+		t.Worker, t.State, t.Error, t.EndNext = w.index, Running, "", o.end
+		if o.stopped != nil {
+			t.State, t.Error = Stopped, o.stopped.Error()
+		}
+		if o.task != nil {
+			t.AppliedNext, t.TxnSeq = o.task.committedNext(), o.task.committed.TxnSeq
+			t.StateBytes, t.StatePosition = o.lease.base.Bytes(), o.lease.base.Position()
+		}
+	})
+}
