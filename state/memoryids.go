@@ -95,8 +95,8 @@ func (m *memoryIDs) find(rest []byte) ([]byte, bool) {
 	return m.records[m.buckets[b].records[i]].value, true
 }
 
+// put adds a packed record that is not there.
 func (m *memoryIDs) put(rest, value []byte) {
-	m.remove(rest)
 	end, txnSeq, _ := parsePackedKey(rest)
 	ref := m.allocate(packed{txnSeq, end, bytes.Clone(value)})
 	b, i, _ := m.locate(end, txnSeq)

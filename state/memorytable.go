@@ -6,7 +6,7 @@ import (
 )
 
 // What a row costs beside its key and value: the row, its slot in the map at the usual load, slices rounded up.
-const rowOverhead = 130
+const rowOverhead = 95
 
 // memoryTable is the rows of a table by encoded key. Rows are updated in place.
 type memoryTable struct {
@@ -32,32 +32,35 @@ func (t *memoryTable) get(key []byte) ([]byte, bool) {
 	return nil, false
 }
 
-func (t *memoryTable) put(key, value []byte) {
-	r := t.rows[string(key)]
-	if r == nil {
-		r = &row{key: string(key)}
-		t.rows[r.key] = r
-		t.bytes += int64(len(key)) + rowOverhead
-		if !t.lazy {
-			t.fresh = append(t.fresh, r)
-		}
+// add makes the row of a new key; set must follow.
+func (t *memoryTable) add(key []byte) *row {
+	r := &row{key: string(key)}
+	t.rows[r.key] = r
+	t.bytes += int64(len(key)) + rowOverhead
+	if !t.lazy {
+		t.fresh = append(t.fresh, r)
 	}
-	t.bytes -= int64(cap(r.value))
-	if n := cap(r.value); r.value == nil || len(value) > n || n > 256 && len(value) < n/4 {
+	return r
+}
+
+// set updates a row in place, unless its memory is too small or far too large.
+func (t *memoryTable) set(r *row, value []byte) {
+	n := cap(r.value)
+	if r.value == nil || len(value) > n || n > 256 && len(value) < n/4 {
 		r.value = append([]byte{}, value...) // never nil
 	} else {
 		r.value = append(r.value[:0], value...)
 	}
-	t.bytes += int64(cap(r.value))
+	t.bytes += int64(cap(r.value) - n)
 }
 
-func (t *memoryTable) remove(key []byte) {
-	r := t.rows[string(key)]
+// remove forgets a row; nil is none.
+func (t *memoryTable) remove(r *row) {
 	if r == nil {
 		return
 	}
 	delete(t.rows, r.key)
-	t.bytes -= int64(len(key)) + rowOverhead + int64(cap(r.value))
+	t.bytes -= int64(len(r.key)) + rowOverhead + int64(cap(r.value))
 	r.value = nil
 	if !t.lazy {
 		t.gone++

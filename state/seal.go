@@ -162,7 +162,7 @@ func countOf(p *pending, order []int32, topic int32) (n int) {
 
 // sealTombstones deletes packed records whose bucket the window has passed, oldest first.
 func (v *View) sealTombstones() error {
-	left := maxTombstones
+	left := v.tombstones
 	for _, p := range v.pending {
 		if p == nil || left == 0 {
 			continue

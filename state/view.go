@@ -36,6 +36,7 @@ type View struct {
 	key, scratch []byte
 	read         lastRead
 	seal         sealing
+	tombstones   int // most in a transaction
 }
 
 // lastRead is the last committed row that was looked up: a handler reads a key before it writes it.
@@ -49,7 +50,7 @@ type lastRead struct {
 // NewView makes a view of a task's stores. specs are the stage's, in the order of their Index; the View takes the base over
 // until the caller stops using it. The base may still be restored: it is read at the first use.
 func NewView(specs []*Spec, base Base) *View {
-	v := &View{specs: specs, base: base, streamTime: NoStreamTime, pos: record.Position{Partition: -1}}
+	v := &View{specs: specs, base: base, streamTime: NoStreamTime, pos: record.Position{Partition: -1}, tombstones: maxTombstones}
 	for _, s := range specs {
 		var p *pending
 		if s.Kind == KindDedupe {
