@@ -61,6 +61,7 @@ func (b bench) options() []kgo.Opt {
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(250 * time.Millisecond),
 		kgo.SessionTimeout(10 * time.Second),
+		kgo.HeartbeatInterval(500 * time.Millisecond), // how soon a rebalance is heard of
 		kgo.RebalanceTimeout(15 * time.Second),
 		kgo.TransactionTimeout(20 * time.Second),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),

@@ -21,6 +21,7 @@ import (
 type commit struct {
 	at        time.Time // when the reader saw it
 	partition int32
+	offset    int64  // of the marker
 	writer    string // transactional id: <app>-<instance>-<worker>
 }
 
@@ -74,7 +75,7 @@ func (c *commits) add(now time.Time, r *kgo.Record) {
 		c.err = fmt.Errorf("marker at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
 		return
 	}
-	c.seen = append(c.seen, commit{now, r.Partition, m.Writer})
+	c.seen = append(c.seen, commit{now, r.Partition, r.Offset, m.Writer})
 }
 
 // count is the number of commits so far.
@@ -128,6 +129,24 @@ func (c *commits) partitionsOf(since int, instance string) map[int32]bool {
 		}
 	}
 	return m
+}
+
+// written is the end of the state topic now, per partition: what lies below it was written before,
+// even if its commit is seen later.
+func written(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
+	topic := topics.StateTopic(app, "post")
+	l, err := adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	ends := map[int32]int64{}
+	for p, o := range l[topic] {
+		if o.Err != nil {
+			return nil, o.Err
+		}
+		ends[p] = o.Offset
+	}
+	return ends, nil
 }
 
 // openTransactions are the transactional ids whose transaction is undecided on the broker now.

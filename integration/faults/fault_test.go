@@ -24,7 +24,7 @@ type run struct {
 	commits   *commits
 	feed      *feed
 
-	kills, intoOpen int
+	intoOpen, leftOpen int // kills: an open transaction was seen just before; just after
 }
 
 // say prints one line per fault.
@@ -53,24 +53,36 @@ func (r *run) kill(t *testing.T, victim *instance) {
 	open := r.awaitOpen(t, victim)
 	killed := time.Now()
 	victim.proc.Kill()
-	since := r.commits.count()
 	left, err := openTransactions(t.Context(), r.adm, victim.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	victim.start(t)
-	next := r.commits.await(t, since, recovery, victim.name+" commits after the kill", func(k commit) bool {
-		return k.by(victim.name) && k.at.After(killed)
-	})
+	next := r.awaitNew(t, victim, "after the kill", func() { victim.start(t) })
 	took := next.at.Sub(killed)
-	r.kills++
 	if len(open) > 0 {
 		r.intoOpen++
+	}
+	if len(left) > 0 {
+		r.leftOpen++
 	}
 	r.say(t, "SIGKILL %s  open just before %d, left open %d  next commit after %v", victim.name, len(open), len(left), took.Round(time.Millisecond))
 	if took >= sessionTimeout/2 {
 		t.Errorf("%s committed again %v after its kill, want less than half the session timeout (%v)", victim.name, took, sessionTimeout/2)
 	}
+}
+
+// awaitNew revives a silent processor and waits for a commit of what it wrote since.
+func (r *run) awaitNew(t *testing.T, silent *instance, when string, revive func()) commit {
+	t.Helper()
+	before, err := written(t.Context(), r.adm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := r.commits.count()
+	revive()
+	return r.commits.await(t, since, recovery, silent.name+" commits "+when, func(k commit) bool {
+		return k.by(silent.name) && k.offset >= before[k.partition]
+	})
 }
 
 // awaitOpen waits a moment for an open transaction of the victim; without one the kill goes ahead.
@@ -102,11 +114,12 @@ func (r *run) freeze(t *testing.T, victim *instance) {
 	taken := r.commits.await(t, r.commits.count(), recovery, "others commit for "+victim.name, func(k commit) bool {
 		return lost[k.partition] && !k.by(victim.name)
 	})
-	rest := time.After(time.Until(stopped.Add(sessionTimeout + 3*time.Second)))
-	<-rest
-	woken, since := time.Now(), r.commits.count()
-	victim.proc.Resume()
-	back := r.commits.await(t, since, recovery, victim.name+" commits after it woke up", func(k commit) bool { return k.by(victim.name) })
+	<-time.After(time.Until(stopped.Add(sessionTimeout + 3*time.Second)))
+	var woken time.Time
+	back := r.awaitNew(t, victim, "after it woke up", func() {
+		woken = time.Now()
+		victim.proc.Resume()
+	})
 	r.say(t, "SIGSTOP %s for %v  open just before %d  taken over after %v  next commit %v after SIGCONT", victim.name,
 		woken.Sub(stopped).Round(time.Second), len(open), taken.at.Sub(stopped).Round(time.Millisecond), back.at.Sub(woken).Round(time.Millisecond))
 }
@@ -121,10 +134,10 @@ func (r *run) loseBroker(t *testing.T) {
 	}
 	killed := time.Now()
 	r.kafka.Brokers[0].Kill()
-	since := r.commits.count()
 	if err := r.kafka.Brokers[0].Start(); err != nil {
 		t.Fatal(err)
 	}
+	since := r.commits.count() // all that the dead broker answered has been read by now
 	r.kafka.Ready(t)
 	ready := time.Since(killed)
 	took := []string{}

@@ -34,6 +34,7 @@ func TestLedgerSurvivesFaults(t *testing.T) {
 	r.freeze(t, r.instances[1])
 	r.loseBroker(t)
 	r.scaleDown(t)
+	t.Logf("of %d kills %d hit an open transaction by the look just before, %d left one behind", kills, r.intoOpen, r.leftOpen)
 	if r.intoOpen < killsOpen {
 		t.Errorf("%d of %d kills hit an open transaction, want at least %d", r.intoOpen, kills, killsOpen)
 	}

@@ -94,7 +94,7 @@ func Ends(ctx context.Context, cl *kgo.Client, topic string, partition int32) (l
 // StableOffset asks for one partition's committed offset by name, and for a stable one: a commit
 // that is still pending is an error (UNSTABLE_OFFSET_COMMIT). No offset is -1.
 func StableOffset(ctx context.Context, cl *kgo.Client, group, topic string, partition int32) (int64, error) {
-	id, err := topicID(ctx, cl, topic)
+	id, err := TopicID(ctx, cl, topic)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +111,8 @@ func StableOffset(ctx context.Context, cl *kgo.Client, group, topic string, part
 	return onlyOffset(resp)
 }
 
-func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
+// TopicID is the id that newer requests use instead of the name.
+func TopicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
 	m, err := kadm.NewClient(cl).Metadata(ctx, topic)
 	if err != nil {
 		return [16]byte{}, err
