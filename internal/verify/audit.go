@@ -1,0 +1,318 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// rules is what every partition's audit is judged by.
+type rules struct {
+	topics     Topics
+	partitions int32 // of the input, where no marker says
+	window     time.Duration
+	autoCreate bool
+	now        func() time.Time
+	start      map[int32]int64
+	progress   func(partition int32, inputs int64) // inputs judged since the last call
+}
+
+// audit judges one partition. It is owned by one goroutine.
+type audit struct {
+	rules
+	h          history
+	p          int32
+	partitions int32
+	events     eventReader
+	outcomes   outcomeReader
+	hash       hasher
+	inbox      *inbox
+	accounts   map[string]*account
+	input      stream
+	lanes      [laneCount]laneReader
+	found      []outcome // of the input at hand, reused
+	missing    map[int64]string
+	wanted     map[int64]int // violations that want the first outcome of an input as evidence, by its offset
+	cut        int64         // the first input offset that is not judged
+	report     partitionReport
+}
+
+// laneReader is one lane with its next outcome decoded.
+type laneReader struct {
+	stream
+	topic string
+	head  outcome
+	have  bool  // head is valid
+	first int64 // input offset of the first outcome; -1 none yet
+}
+
+func newAudit(r rules, h history, partition int32) *audit {
+	return &audit{
+		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window), accounts: map[string]*account{},
+		missing: map[int64]string{}, wanted: map[int64]int{},
+		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
+	}
+}
+
+// run reads and judges the partition. The report holds what was found, also when an error ends it: an input that was passed
+// without an outcome is lost, whatever hides the next one's.
+func (a *audit) run(ctx context.Context) error {
+	err := a.walk(ctx)
+	if _, undecided := errors.AsType[*UndecidedError](err); undecided {
+		return errors.Join(err, a.reportLost(ctx))
+	}
+	return err
+}
+
+func (a *audit) walk(ctx context.Context) error {
+	c, err := a.h.committed(ctx, a.p)
+	if err != nil {
+		return err
+	}
+	f, err := a.replay(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := a.findCut(ctx, c, f); err != nil {
+		return err
+	}
+	if err := a.open(ctx, f); err != nil {
+		return err
+	}
+	if err := a.join(ctx); err != nil {
+		return err
+	}
+	if err := a.drain(ctx, f); err != nil {
+		return err
+	}
+	if err := a.settle(ctx); err != nil {
+		return err
+	}
+	return a.compareState(ctx, f)
+}
+
+// open begins to read the input and the lanes, after the cut is known: all that the marker covers lies below their ends.
+func (a *audit) open(ctx context.Context, f *fold) (err error) {
+	from := a.start[a.p]
+	if a.input, err = a.h.open(ctx, a.topics.Input, a.p, from); err != nil {
+		return err
+	}
+	for l, topic := range []string{a.topics.Updates, a.topics.Skipped, a.topics.DeadLetters} {
+		s, err := a.h.open(ctx, topic, a.p, 0)
+		if err != nil {
+			return err
+		}
+		a.lanes[l] = laneReader{stream: s, topic: topic, first: -1}
+	}
+	return a.checkHead(ctx, f, max(from, a.input.start()))
+}
+
+// checkHead sees to it that the inputs of all outcomes are still there.
+func (a *audit) checkHead(ctx context.Context, f *fold, start int64) error {
+	for l := range a.lanes {
+		o, err := a.head(ctx, lane(l))
+		if err != nil {
+			return err
+		}
+		if o != nil && o.source.offset < start {
+			return a.undecided("%s starts at offset %d, but %s tells of offset %d: retention took inputs that were processed, so balances cannot be followed from zero; verify needs the whole input",
+				a.topics.Input, start, a.lanes[l].topic, o.source.offset)
+		}
+	}
+	if f.found && a.cut < a.input.start() {
+		a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, a.input.start()-1),
+			evidence("marker", f.at))
+	}
+	return nil
+}
+
+func (a *audit) undecided(format string, args ...any) error {
+	return &UndecidedError{a.p, fmt.Sprintf(format, args...)}
+}
+
+// join walks the inputs below the cut.
+func (a *audit) join(ctx context.Context) error {
+	for {
+		in, err := a.input.peek(ctx)
+		if err != nil {
+			return err
+		}
+		if in == nil && a.input.hidden() != nil {
+			if err := a.wait(ctx, a.input, a.topics.Input, "the input up to the marker"); err != nil {
+				return err
+			}
+			continue
+		}
+		if in == nil || in.Offset >= a.cut {
+			return nil
+		}
+		a.input.pop()
+		a.report.records++
+		if err := a.collect(ctx, in.Offset); err != nil {
+			return err
+		}
+		if err := a.judge(ctx, in); err != nil {
+			return err
+		}
+		if a.report.inputs%progressStep == 0 {
+			a.progress(a.p, progressStep)
+		}
+	}
+}
+
+// wait waits for a transaction, and says what it hides when that is in vain.
+func (a *audit) wait(ctx context.Context, s stream, topic, what string) error {
+	hides := s.hidden()
+	err := s.wait(ctx)
+	if errors.Is(err, errHidden) {
+		a.report.open = append(a.report.open, *hides)
+		return a.undecided("%s/%d has a transaction open since offset %d that hides %s: run verify again when it is over (transaction.timeout.ms), or fence its instance",
+			topic, a.p, hides.Stable, what)
+	}
+	return err
+}
+
+// collect gathers the outcomes of an input; what lies behind in a lane is out of place.
+func (a *audit) collect(ctx context.Context, offset int64) error {
+	a.found = a.found[:0]
+	for {
+		for l := range a.lanes {
+			if err := a.collectLane(ctx, lane(l), offset); err != nil {
+				return err
+			}
+		}
+		if len(a.found) > 0 {
+			return nil
+		}
+		waited, err := a.waitForLanes(ctx, offset)
+		if err != nil || !waited {
+			return err
+		}
+	}
+}
+
+func (a *audit) collectLane(ctx context.Context, l lane, offset int64) error {
+	for {
+		o, err := a.head(ctx, l)
+		if err != nil || o == nil || o.source.offset > offset {
+			return err
+		}
+		a.lanes[l].take()
+		if o.source.offset == offset {
+			a.found = append(a.found, *o)
+		} else if err := a.stray(ctx, o); err != nil {
+			return err
+		}
+	}
+}
+
+// waitForLanes is asked when no lane has the outcome of an input: it may be in a transaction whose marker is on its way, or in
+// a head that was deleted.
+func (a *audit) waitForLanes(ctx context.Context, offset int64) (waited bool, err error) {
+	for l := range a.lanes {
+		r := &a.lanes[l]
+		if r.start() > 0 && (r.first < 0 || offset < r.first) {
+			return false, a.undecided("%s/%d starts at offset %d: its head was deleted, and with it perhaps the outcome of input %d; verify needs all outcomes (retention.ms=-1)",
+				r.topic, a.p, r.start(), offset)
+		}
+		if r.have || r.hidden() == nil {
+			continue
+		}
+		return true, a.wait(ctx, r, r.topic, fmt.Sprintf("perhaps the outcome of input %d", offset))
+	}
+	return false, nil
+}
+
+// head decodes the next outcome of a lane, nil when there is none to see. Records that are no outcome of this partition are
+// reported and passed over.
+func (a *audit) head(ctx context.Context, l lane) (*outcome, error) {
+	r := &a.lanes[l]
+	for !r.have {
+		rec, err := r.peek(ctx)
+		if err != nil || rec == nil {
+			return nil, err
+		}
+		r.pop()
+		a.report.records++
+		r.head = a.outcomes.read(l, rec)
+		if fault := a.misplaced(&r.head); fault != "" {
+			a.violate(Ghost, fmt.Sprintf("%s is no outcome of this partition: %s", at(rec), fault), evidence("outcome", rec))
+			continue
+		}
+		if r.first < 0 {
+			r.first = r.head.source.offset
+		}
+		r.have = true
+	}
+	return &r.head, nil
+}
+
+func (r *laneReader) take() { r.have = false }
+
+// misplaced says why a record cannot be an outcome of this partition, "" if it can.
+func (a *audit) misplaced(o *outcome) string {
+	switch {
+	case o.fault != "":
+		return o.fault
+	case o.source.topic != a.topics.Input || o.source.partition != a.p:
+		return fmt.Sprintf("it names the input %s", o.source)
+	}
+	return ""
+}
+
+func at(rec *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", rec.Topic, rec.Partition, rec.Offset) }
+
+// drain looks at what follows the last judged input: outcomes out of place, and those of inputs behind the cut.
+func (a *audit) drain(ctx context.Context, f *fold) error {
+	var last outcome
+	for l := range a.lanes {
+		for {
+			o, err := a.head(ctx, lane(l))
+			if err != nil {
+				return err
+			}
+			if o == nil {
+				break
+			}
+			a.lanes[l].take()
+			if o.source.offset >= a.cut {
+				if last.rec == nil || o.source.offset > last.source.offset {
+					last = *o
+				}
+			} else if err := a.stray(ctx, o); err != nil {
+				return err
+			}
+		}
+		a.noteHidden(a.lanes[l].stream)
+	}
+	if err := a.countRest(ctx); err != nil || last.rec == nil {
+		return err
+	}
+	return a.checkBeyond(ctx, f, &last)
+}
+
+func (a *audit) noteHidden(s stream) {
+	if h := s.hidden(); h != nil {
+		a.report.open = append(a.report.open, *h)
+	}
+}
+
+// countRest counts the inputs that the job has still before it.
+func (a *audit) countRest(ctx context.Context) error {
+	for {
+		in, err := a.input.peek(ctx)
+		if err != nil {
+			return err
+		}
+		if in == nil {
+			a.noteHidden(a.input)
+			return nil
+		}
+		a.input.pop()
+		a.report.records++
+		a.report.notYet++
+	}
+}

@@ -1,0 +1,96 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config says which job is audited. App and Window are required; the zero value of the rest is the default named.
+type Config struct {
+	// Opts reach the brokers: seeds, TLS, SASL, dialer. Consumer and producer options have no effect: verify fetches itself.
+	Opts []kgo.Opt
+	// App is the job's application.id, hence its group.
+	App string
+	// Topics are the job's; empty names are those of `processor run`.
+	Topics Topics
+	// Window is dedupe.window. It must be the one that the whole history was processed with.
+	Window time.Duration
+	// AutoCreate is accounts.auto_create.
+	AutoCreate bool
+	// Start is the first input offset to judge by partition, for a job that began at the end of its input; default the
+	// beginning.
+	Start map[int32]int64
+	// Now is the wall clock; default time.Now. It only tells inputs that are stamped ahead of it.
+	Now func() time.Time
+	// Patience bounds each wait: for open transactions, and for brokers that do not answer. Default 40 s, which is longer
+	// than the job's transaction.timeout.ms and the brokers' scan for it together.
+	Patience time.Duration
+	// Workers is how many partitions are judged at once, each with an inbox of its own in memory. Default: two, or one on a
+	// single processor.
+	Workers int
+	// Progress is told now and then how far the judgement is, in offsets of the input. It is never called concurrently.
+	Progress func(done, total int64)
+}
+
+// Topics names what a ledger job reads and writes.
+type Topics struct {
+	Input       string // the events; default credit-events
+	Updates     string // default ledger-updates
+	Skipped     string // default ledger-skipped
+	DeadLetters string // default <app>-dead-letters
+	State       string // default <app>-post-state
+}
+
+const defaultPatience = 40 * time.Second
+
+// withDefaults returns the configuration that Run uses.
+func (c Config) withDefaults() Config {
+	c.Topics = c.Topics.withDefaults(c.App)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	if c.Workers == 0 {
+		c.Workers = min(2, runtime.GOMAXPROCS(0))
+	}
+	if c.Progress == nil {
+		c.Progress = func(int64, int64) {}
+	}
+	return c
+}
+
+func (t Topics) withDefaults(app string) Topics {
+	for _, d := range []struct {
+		name *string
+		text string
+	}{
+		{&t.Input, "credit-events"}, {&t.Updates, "ledger-updates"}, {&t.Skipped, "ledger-skipped"},
+		{&t.DeadLetters, app + "-dead-letters"}, {&t.State, app + "-post-state"},
+	} {
+		if *d.name == "" {
+			*d.name = d.text
+		}
+	}
+	return t
+}
+
+// validate joins all that is wrong with the configuration.
+func (c Config) validate() error {
+	var errs []error
+	if c.App == "" {
+		errs = append(errs, errors.New("App is empty: give the job's application.id"))
+	}
+	if c.Window < time.Millisecond {
+		errs = append(errs, fmt.Errorf("Window is %v: give the job's dedupe.window, at least 1ms", c.Window))
+	}
+	if c.Patience < 0 || c.Workers < 0 {
+		errs = append(errs, fmt.Errorf("Patience is %v and Workers %d: neither may be negative", c.Patience, c.Workers))
+	}
+	return errors.Join(errs...)
+}

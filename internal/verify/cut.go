@@ -1,0 +1,138 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// rereads is how often a state partition is read on when it does not add up: compaction may have taken a record after its
+// successor was written, behind the end that was read to.
+const rereads = 3
+
+// replay folds the state partition up to a marker that covers the committed offset.
+func (a *audit) replay(ctx context.Context, c commit) (*fold, error) {
+	f := newFold()
+	f.want = c.txnSeq
+	next := int64(0)
+	for try := 0; ; try++ {
+		moved, err := a.replayTo(ctx, f, c, &next, false)
+		if err == nil && f.loose != nil { // the end fell into a transaction: its marker follows
+			_, err = a.replayTo(ctx, f, c, &next, true)
+		}
+		if err != nil || f.sound() || try == rereads || try > 0 && !moved {
+			return f, err
+		}
+	}
+}
+
+// replayTo replays from next to the partition's end, or to the first marker.
+func (a *audit) replayTo(ctx context.Context, f *fold, c commit, next *int64, toMarker bool) (moved bool, err error) {
+	s, err := a.h.open(ctx, a.topics.State, a.p, *next)
+	if err != nil {
+		return false, err
+	}
+	for !toMarker || f.loose != nil {
+		rec, err := s.peek(ctx)
+		if err != nil {
+			return moved, err
+		}
+		switch {
+		case rec != nil:
+			s.pop()
+			a.report.records++
+			f.apply(rec)
+			*next, moved = rec.Offset+1, true
+		case s.hidden() == nil:
+			return moved, nil
+		case f.covers(c, a.topics.Input):
+			a.noteHidden(s)
+			return moved, nil
+		default:
+			if err := a.wait(ctx, s, a.topics.State, "the marker of "+c.String()); err != nil {
+				return moved, err
+			}
+		}
+	}
+	return moved, nil
+}
+
+// sound reports whether the fold is complete: nothing behind the marker, and its digest.
+func (f *fold) sound() bool { return f.loose == nil && (!f.found || f.digest == f.marker.digest) }
+
+// covers reports whether nothing that is known to be committed is still to be read.
+func (f *fold) covers(c commit, input string) bool {
+	return f.loose == nil && (!c.found || f.found && f.marker.txnSeq >= c.txnSeq && f.marker.next[input] >= c.next)
+}
+
+// findCut decides up to where the partition is judged: the marker's appliedNext, which must be the committed offset (I1, L5).
+func (a *audit) findCut(ctx context.Context, c commit, f *fold) error {
+	if !f.found {
+		a.cut = max(c.next, 0)
+		if c.found {
+			a.violate(Offset, fmt.Sprintf("%s, but the state topic has no applied marker", c))
+		}
+		return nil
+	}
+	a.partitions = f.marker.partitions
+	next, ok := f.marker.next[a.topics.Input]
+	if !ok {
+		a.violate(Offset, fmt.Sprintf("the applied marker does not speak of %s", a.topics.Input), evidence("marker", f.at))
+		next = max(c.next, 0)
+	}
+	a.cut = next
+	if f.wanted != nil && !c.agrees(f.wanted, a.topics.Input) {
+		a.violate(Offset, fmt.Sprintf("%s, but %s", c, f.wanted.String(a.topics.Input)), evidence("marker", f.wantedAt))
+	}
+	if f.marker.txnSeq == c.txnSeq && f.wanted != nil {
+		return nil
+	}
+	return a.checkMoved(ctx, c, f)
+}
+
+// checkMoved judges a marker that is not the committed offset's: on a live job the commit that it belongs to came between the
+// two readings, so a third one must be at or behind it.
+func (a *audit) checkMoved(ctx context.Context, before commit, f *fold) error {
+	after, err := a.h.committed(ctx, a.p)
+	if err != nil {
+		return err
+	}
+	m := &f.marker
+	next := m.next[a.topics.Input]
+	grew := !before.found || before.valid && before.txnSeq < m.txnSeq && before.next <= next
+	reached := after.valid && (after.agrees(m, a.topics.Input) || after.txnSeq > m.txnSeq && after.next >= next)
+	if !grew || !reached {
+		a.violate(Offset, fmt.Sprintf("%s, but %s", after, m.String(a.topics.Input)), evidence("marker", f.at))
+	}
+	return nil
+}
+
+// checkBeyond judges the farthest visible outcome behind the cut: its transaction is committed, so its offset is.
+func (a *audit) checkBeyond(ctx context.Context, f *fold, last *outcome) error {
+	c, err := a.h.committed(ctx, a.p)
+	if err != nil || c.found && c.next > last.source.offset {
+		return err
+	}
+	ev := append(present("outcome", last.rec), present("marker", f.at)...)
+	a.violate(Offset, fmt.Sprintf("%s tells of input %d, but there is %s", at(last.rec), last.source.offset, c), ev...)
+	return nil
+}
+
+func (c commit) agrees(m *marker, input string) bool {
+	return c.found && c.valid && c.txnSeq == m.txnSeq && c.digest == m.digest && c.next == m.next[input]
+}
+
+func (m *marker) String(input string) string {
+	return fmt.Sprintf("the applied marker says next %d, txn=%d digest=%016x", m.next[input], m.txnSeq, m.digest)
+}
+
+// present copies records, leaving out those that are not there.
+func present(role string, recs ...*kgo.Record) (ev []Evidence) {
+	for _, rec := range recs {
+		if rec != nil {
+			ev = append(ev, evidence(role, rec))
+		}
+	}
+	return ev
+}

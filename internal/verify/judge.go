@@ -1,0 +1,220 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// violate records a violation of this partition. Evidence beyond the shown ones is dropped.
+func (a *audit) violate(v Verdict, text string, ev ...Evidence) {
+	a.report.counts[v]++
+	if a.report.counts[v] <= MaxShown {
+		a.report.violations = append(a.report.violations, Violation{v, a.p, text, ev})
+	}
+}
+
+// judge compares an input's outcomes with what had to come, then follows what did.
+func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
+	a.report.inputs++
+	x := a.expect(in)
+	switch len(a.found) {
+	case 0:
+		a.missing[in.Offset] = x.String()
+		return nil
+	case 1:
+	default:
+		a.several(in, &x)
+	}
+	o := &a.found[0]
+	a.count(o)
+	err := a.compare(ctx, in, &x, o)
+	a.follow(in, &x, o)
+	return err
+}
+
+// several reports two or more outcomes of one input, and puts the one to go on with first.
+func (a *audit) several(in *kgo.Record, x *expected) {
+	ev := []Evidence{evidence("input", in)}
+	for _, o := range a.found {
+		ev = append(ev, evidence("outcome", o.rec))
+	}
+	a.violate(Duplicate, fmt.Sprintf("%s has %d outcomes", at(in), len(a.found)), ev...)
+	if i := slices.IndexFunc(a.found, func(o outcome) bool { return o.lane == x.lane }); i > 0 {
+		a.found[0], a.found[i] = a.found[i], a.found[0]
+	}
+}
+
+func (a *audit) count(o *outcome) {
+	switch {
+	case o.lane == skipped:
+		a.report.duplicates++
+	case o.lane == letters && o.letter.known:
+		a.report.letters[o.letter.reason]++
+	case o.lane == updates && o.update.applied:
+		a.report.applied++
+	case o.lane == updates:
+		a.report.rejected[o.update.reason]++
+	}
+}
+
+// follow moves the model on by what the job did: what it did wrong was reported, once.
+func (a *audit) follow(in *kgo.Record, x *expected, o *outcome) {
+	if o.lane == letters {
+		return // a dead letter undoes everything, stream time too
+	}
+	ms := in.Timestamp.UnixMilli()
+	if x.known && x.ruling != isDuplicate && x.ruling != isConflict {
+		if again := a.inbox.remember(x.id, x.content, in.Offset, ms); again && o.lane == updates && o.update.applied {
+			a.report.again++
+		}
+	}
+	a.inbox.advance(ms)
+	for i := range a.found {
+		a.post(in, x, &a.found[i])
+	}
+}
+
+// post takes over the account that an applied update describes.
+func (a *audit) post(in *kgo.Record, x *expected, o *outcome) {
+	u := &o.update
+	if o.lane != updates {
+		return
+	}
+	known := a.accounts[string(o.account)]
+	if !u.applied {
+		if known != nil {
+			known.last = o.rec.Offset
+		}
+		return
+	}
+	if known == nil {
+		known = &account{status: open, currency: u.currency, digits: u.currency.digits()}
+		a.accounts[string(o.account)] = known
+	}
+	known.balance, known.held, known.version, known.last = u.balance.amount, u.held.amount, u.version, o.rec.Offset
+	if u.kind == accountEvent {
+		known.status, known.minimum = u.status, u.minimum.amount
+	}
+	if x.known {
+		a.report.posted = append(a.report.posted, newPosting(x.id, a.p, in.Offset))
+	}
+}
+
+// stray judges an outcome of an input that the join has passed.
+func (a *audit) stray(ctx context.Context, o *outcome) error {
+	offset := o.source.offset
+	if _, late := a.missing[offset]; late {
+		delete(a.missing, offset)
+		in, err := a.h.lookup(ctx, a.topics.Input, a.p, offset)
+		a.violate(Chain, fmt.Sprintf("%s comes after outcomes of later inputs: its input is %d", at(o.rec), offset),
+			append(present("input", in), evidence("outcome", o.rec))...)
+		return err
+	}
+	if a.report.counts[Duplicate] >= MaxShown && a.report.counts[Ghost] >= MaxShown {
+		a.violate(Duplicate, "")
+		return nil
+	}
+	in, err := a.h.lookup(ctx, a.topics.Input, a.p, offset)
+	if err != nil {
+		return err
+	}
+	if in == nil {
+		a.violate(Ghost, fmt.Sprintf("%s names offset %d of the input, which holds no committed record", at(o.rec), offset),
+			evidence("outcome", o.rec))
+		return nil
+	}
+	if a.report.counts[Duplicate] < MaxShown {
+		a.wanted[offset] = len(a.report.violations)
+	}
+	a.violate(Duplicate, fmt.Sprintf("%s has a second outcome, %s", at(in), at(o.rec)), evidence("input", in), evidence("second", o.rec))
+	return nil
+}
+
+// compare judges one outcome of an input.
+func (a *audit) compare(ctx context.Context, in *kgo.Record, x *expected, o *outcome) error {
+	switch o.lane {
+	case letters:
+		a.compareLetter(in, x, o)
+		return nil
+	case skipped:
+		return a.compareSkipped(ctx, in, x, o)
+	}
+	return a.compareUpdate(ctx, in, x, o)
+}
+
+func (a *audit) compareLetter(in *kgo.Record, x *expected, o *outcome) {
+	ev := []Evidence{evidence("input", in), evidence("dead letter", o.rec)}
+	if fault := o.carries(in); fault != "" {
+		a.violate(Ghost, fmt.Sprintf("%s is not the dead letter of %s: %s", at(o.rec), at(in), fault), ev...)
+		return
+	}
+	if o.letter.known && o.letter.reason == futureTimestamp && o.wasFuture(in) {
+		return // by the clock that the job read: the one outcome that depends on more than the input
+	}
+	switch {
+	case x.lane == updates:
+		a.violate(Lost, fmt.Sprintf("%s is a new event and was not posted: it became a dead letter (%s), where %s was due", at(in), o.letter.word, x), ev...)
+	case x.lane == skipped || !o.letter.known || !x.why.has(o.letter.reason):
+		a.violate(Ghost, fmt.Sprintf("%s is labelled %s, but %s was due", at(o.rec), o.letter.word, x), ev...)
+	case x.ruling == isConflict && x.known && o.first != (position{a.topics.Input, a.p, x.first}):
+		a.violate(Ghost, fmt.Sprintf("%s names %s as the first event, but it is offset %d", at(o.rec), o.first, x.first), ev...)
+	}
+}
+
+// wasFuture checks a future timestamp against the clock in the letter, and that clock against the time of writing.
+func (o *outcome) wasFuture(in *kgo.Record) bool {
+	ahead := maxAhead.Milliseconds()
+	clock, wrote := o.letter.clock, o.rec.Timestamp.UnixMilli()
+	if clock == noTime || in.Timestamp.UnixMilli() <= clock+ahead {
+		return false
+	}
+	return clock > wrote-ahead && clock < wrote+ahead
+}
+
+func (a *audit) compareSkipped(ctx context.Context, in *kgo.Record, x *expected, o *outcome) error {
+	ev := []Evidence{evidence("input", in), evidence("skipped", o.rec)}
+	if x.lane != skipped {
+		first, err := a.lookupFirst(ctx, o.first)
+		ev = append(ev, present("claimed first", first)...)
+		verdict := Ghost
+		if x.lane == updates {
+			verdict = Lost
+		}
+		a.violate(verdict, fmt.Sprintf("%s was skipped as a duplicate of %s, but %s was due", at(in), o.first, x), ev...)
+		return err
+	}
+	fault := ""
+	switch {
+	case !bytes.Equal(o.id, x.event.id) || !bytes.Equal(o.account, x.event.account):
+		fault = "it names another event"
+	case !sameBytes(o.rec.Key, in.Key):
+		fault = "its key is not the input's"
+	case o.first != (position{a.topics.Input, a.p, x.first}):
+		fault = fmt.Sprintf("it names %s as the first event, but that is offset %d", o.first, x.first)
+	case !sameTime(o.rec, in):
+		fault = "its record time is not the input's"
+	}
+	if fault != "" {
+		a.violate(Ghost, fmt.Sprintf("%s does not describe its input %s: %s", at(o.rec), at(in), fault), ev...)
+	}
+	return nil
+}
+
+// lookupFirst fetches what a skipped note names as first, when it is of this input.
+func (a *audit) lookupFirst(ctx context.Context, p position) (*kgo.Record, error) {
+	if p.topic != a.topics.Input || p.partition != a.p {
+		return nil, nil
+	}
+	return a.h.lookup(ctx, p.topic, p.partition, p.offset)
+}
+
+// sameTime compares record times where both are the producers'.
+func sameTime(o, in *kgo.Record) bool {
+	const createTime = 0
+	return o.Attrs.TimestampType() > createTime || in.Attrs.TimestampType() > createTime ||
+		o.Timestamp.UnixMilli() == in.Timestamp.UnixMilli()
+}

@@ -1,0 +1,147 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Run audits a job and blocks until it is done. It only reads: no group is joined, no offset committed. The job may run.
+//
+// The report tells what was found. An error says that something could not be judged: an UndecidedError for each partition whose
+// topics do not hold enough (test with errors.As), or what kept verify from reading. Violations found up to then are in the
+// report all the same, and they are certain.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return Report{}, err
+	}
+	k, err := newKafka(cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	defer k.close()
+	began := time.Now()
+	n, err := k.survey(ctx, cfg.Topics)
+	if err != nil {
+		return Report{}, err
+	}
+	total, err := k.total(ctx, cfg.Topics.Input, n.input)
+	if err != nil {
+		return Report{}, err
+	}
+	r := rules{topics: cfg.Topics, partitions: n.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
+	r.progress = progress(cfg.Progress, total)
+	report, err := auditAll(ctx, r, k, n.all, cfg.Workers)
+	cfg.Progress(total, total)
+	report.App, report.Partitions, report.Took = cfg.App, int(n.input), time.Since(began)
+	return report, err
+}
+
+// counts of partitions: of the input, and of the topic that has most.
+type counts struct{ input, all int32 }
+
+// survey checks that the topics exist and can be joined partition by partition.
+func (k *kafka) survey(ctx context.Context, t Topics) (n counts, err error) {
+	count := map[string]int32{}
+	for _, topic := range []string{t.Input, t.Updates, t.Skipped, t.DeadLetters, t.State} {
+		d, err := k.detail(ctx, topic, true)
+		if err != nil {
+			return n, err
+		}
+		count[topic] = int32(len(d.Partitions))
+		n.all = max(n.all, count[topic])
+	}
+	n.input = count[t.Input]
+	for _, topic := range []string{t.Updates, t.Skipped} {
+		if count[topic] != n.input {
+			return n, fmt.Errorf("%s has %d partitions and %s %d: verify joins partition by partition, so they must be equal", topic, count[topic], t.Input, n.input)
+		}
+	}
+	for _, topic := range []string{t.DeadLetters, t.State} {
+		if count[topic] < n.input {
+			return n, fmt.Errorf("%s has %d partitions and %s %d: it needs one for each task", topic, count[topic], t.Input, n.input)
+		}
+	}
+	return n, nil
+}
+
+// total counts the offsets of the input.
+func (k *kafka) total(ctx context.Context, topic string, partitions int32) (total int64, err error) {
+	for p := range partitions {
+		start, err := k.offset(ctx, topic, p, atStart)
+		if err != nil {
+			return 0, err
+		}
+		end, err := k.offset(ctx, topic, p, atEnd)
+		if err != nil {
+			return 0, err
+		}
+		total += end - start
+	}
+	return total, nil
+}
+
+// progressStep is how many inputs lie between two reports of progress.
+const progressStep = 10_000
+
+// progress turns the partitions' positions into one sum.
+func progress(report func(done, total int64), total int64) func(int32, int64) {
+	var mu sync.Mutex
+	done := int64(0)
+	return func(_ int32, n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		done += n
+		report(min(done, total), total)
+	}
+}
+
+// auditAll judges all partitions, some at once, and then what only all of them together show.
+func auditAll(ctx context.Context, r rules, h history, partitions int32, workers int) (Report, error) {
+	report := newReport()
+	b := &books{sums: map[currency]*tally{}}
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	next := make(chan int32)
+	for range workers {
+		wg.Go(func() {
+			for p := range next {
+				a := newAudit(r, h, p)
+				err := a.run(ctx)
+				mu.Lock()
+				report.merge(&a.report)
+				b.add(&a.report)
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	for p := range partitions {
+		next <- p
+	}
+	close(next)
+	wg.Wait()
+	return conclude(ctx, report, b, r, h, errors.Join(errs...))
+}
+
+// conclude adds the verdicts over all partitions. The sums of a history that was judged in part prove nothing.
+func conclude(ctx context.Context, report Report, b *books, r rules, h history, failed error) (Report, error) {
+	if ctx.Err() != nil {
+		return report, ctx.Err()
+	}
+	err := b.doubles(ctx, h, r.topics.Input, &report)
+	b.reconcile(&report, failed == nil)
+	report.sort()
+	return report, errors.Join(failed, err)
+}
+
+func newReport() Report {
+	return Report{
+		Rejected: map[string]int64{}, DeadLetters: map[string]int64{}, Sums: map[string]Sum{}, Violations: []Violation{},
+		Counts: map[Verdict]int64{},
+	}
+}

@@ -1,0 +1,160 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// settle reports the inputs that never got an outcome, completes evidence, and closes the books.
+func (a *audit) settle(ctx context.Context) error {
+	if err := a.reportLost(ctx); err != nil {
+		return err
+	}
+	if err := a.findFirst(ctx); err != nil {
+		return err
+	}
+	for _, acc := range a.accounts {
+		a.report.accounts++
+		t := a.tally(acc.currency)
+		t.balances.Add(&t.balances, acc.balance.big())
+	}
+	return nil
+}
+
+func (a *audit) reportLost(ctx context.Context) error {
+	for _, offset := range slices.Sorted(maps.Keys(a.missing)) {
+		if err := a.lost(ctx, offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *audit) lost(ctx context.Context, offset int64) error {
+	if a.report.counts[Lost] >= MaxShown {
+		a.violate(Lost, "")
+		return nil
+	}
+	in, err := a.h.lookup(ctx, a.topics.Input, a.p, offset)
+	a.violate(Lost, fmt.Sprintf("%s/%d/%d has no outcome, and everything below %d is committed: %s was due", a.topics.Input, a.p, offset, a.cut, a.missing[offset]),
+		present("input", in)...)
+	return err
+}
+
+// findFirst reads the lanes once more for the first outcomes of inputs that have a second one far behind it.
+func (a *audit) findFirst(ctx context.Context) error {
+	if len(a.wanted) == 0 {
+		return nil
+	}
+	for l := range a.lanes {
+		s, err := a.h.open(ctx, a.lanes[l].topic, a.p, 0)
+		if err != nil {
+			return err
+		}
+		if err := a.findIn(ctx, lane(l), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *audit) findIn(ctx context.Context, l lane, s stream) error {
+	for len(a.wanted) > 0 {
+		rec, err := s.peek(ctx)
+		if err != nil || rec == nil {
+			return err
+		}
+		s.pop()
+		o := a.outcomes.read(l, rec)
+		i, ok := a.wanted[o.source.offset]
+		if !ok || a.misplaced(&o) != "" || shows(&a.report.violations[i], rec) {
+			continue
+		}
+		delete(a.wanted, o.source.offset)
+		v := &a.report.violations[i]
+		v.Evidence = slices.Insert(v.Evidence, 1, evidence("first", rec))
+	}
+	return nil
+}
+
+func shows(v *Violation, rec *kgo.Record) bool {
+	return slices.ContainsFunc(v.Evidence, func(e Evidence) bool {
+		return e.Topic == rec.Topic && e.Offset == rec.Offset
+	})
+}
+
+// compareState judges the state topic at its marker: what it holds is what the outcomes say (L4), and its own digest.
+func (a *audit) compareState(ctx context.Context, f *fold) error {
+	for _, p := range f.problems {
+		a.violate(State, p.text, present("state", p.recs...)...)
+	}
+	if f.loose != nil {
+		a.violate(State, fmt.Sprintf("%s was written behind the last applied marker", at(f.loose)),
+			append(present("state", f.loose), present("marker", f.at)...)...)
+	}
+	if !f.found {
+		return nil
+	}
+	if f.digest != f.marker.digest {
+		a.violate(State, fmt.Sprintf("the state's contents have digest %016x, the marker says %016x", f.digest, f.marker.digest),
+			evidence("marker", f.at))
+	}
+	a.compareInbox(f)
+	for _, id := range slices.Sorted(maps.Keys(a.accounts)) {
+		if err := a.compareAccount(ctx, f, id); err != nil {
+			return err
+		}
+		delete(f.accounts, id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.accounts)) {
+		rec, err := a.h.lookup(ctx, a.topics.State, a.p, f.accounts[id].offset)
+		if err != nil {
+			return err
+		}
+		a.violate(State, fmt.Sprintf("the state has an account %s, of which no update tells", clip([]byte(id))),
+			append(present("state", rec), evidence("marker", f.at))...)
+	}
+	return nil
+}
+
+// compareInbox compares the ids that count, and stream time. After another violation the two inboxes may differ rightly.
+func (a *audit) compareInbox(f *fold) {
+	if len(a.report.counts) > 0 {
+		return
+	}
+	if f.marker.streamTime != a.inbox.streamTime {
+		a.violate(State, fmt.Sprintf("the marker's stream time is %d ms, the inputs lead to %d ms", f.marker.streamTime, a.inbox.streamTime),
+			evidence("marker", f.at))
+		return
+	}
+	have, due := f.census(a.inbox.horizon(a.inbox.streamTime)), a.inbox.census()
+	if have != due {
+		a.violate(State, fmt.Sprintf("the state's inbox remembers %d ids that count, the inputs lead to %d, and they are not the same", have.ids, due.ids),
+			evidence("marker", f.at))
+	}
+}
+
+func (a *audit) compareAccount(ctx context.Context, f *fold, id string) error {
+	acc, stored := a.accounts[id], f.accounts[id]
+	due := accountValues{acc.currency, acc.balance, acc.held, acc.minimum, acc.status, acc.version}
+	if stored != nil && !stored.fault && stored.values == due {
+		return nil
+	}
+	ev := present("marker", f.at)
+	text := fmt.Sprintf("account %s is not in the state; its last update says %s", clip([]byte(id)), due)
+	if stored != nil {
+		text = fmt.Sprintf("account %s is %s in the state; its last update says %s", clip([]byte(id)), stored.values, due)
+		rec, err := a.h.lookup(ctx, a.topics.State, a.p, stored.offset)
+		if err != nil {
+			return err
+		}
+		ev = append(present("state", rec), ev...)
+	}
+	last, err := a.h.lookup(ctx, a.topics.Updates, a.p, acc.last)
+	a.violate(State, text, append(present("last update", last), ev...)...)
+	return err
+}
