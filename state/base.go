@@ -45,7 +45,7 @@ type Base interface {
 	SetPosition(next int64)
 	// Position returns the next offset to replay, 0 for a cold base.
 	Position() int64
-	// Marker returns the last marker; false when there is none. Its Next is valid until the next Apply, Replay or Reset.
+	// Marker returns the last marker; false when there is none. Its Next must not be changed.
 	Marker() (Marker, bool)
 	// Digest returns the digest of the live contents.
 	Digest() uint64

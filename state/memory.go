@@ -253,9 +253,8 @@ func (m *Memory) putIDs(s *memoryStore, key, value []byte) {
 }
 
 func (m *Memory) setMarker(marker Marker) {
-	next := append(m.marker.Next[:0], marker.Next...)
-
-	m.marker, m.marker.Next, m.proven = marker, next, true
+	marker.Next = slices.Clone(marker.Next)
+	m.marker, m.proven = marker, true
 }
 
 // SetPosition implements Base.
