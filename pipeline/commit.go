@@ -121,6 +121,7 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 	}
 	w.aborts, w.proven = 0, true
 	for _, s := range seals {
+		s.owner.inputs = 0
 		s.owner.settleRefusals()
 		w.publish(s.owner)
 	}
@@ -164,7 +165,7 @@ func (w *worker) abort(ctx context.Context, why error) error {
 func (w *worker) aborted(ctx context.Context, info Transaction, out session.Outcome) error {
 	w.blame(out.Failures)
 	for _, o := range w.tasks {
-		o.queue = nil
+		o.queue, o.inputs = nil, 0
 		if o.task != nil {
 			o.task.Drop()
 		}

@@ -29,6 +29,7 @@ type ownedTask struct {
 	stopped error
 	refused map[int64]*refusal // inputs whose output the broker refused, by offset
 	end     int64              // high watermark of the input as last fetched
+	inputs  int                // processed in the open transaction
 }
 
 // assign is the restore gate. It runs on the client's goroutine and restores every task on a goroutine of its own, so that a
@@ -119,7 +120,10 @@ const proofTries = 5
 // restore replays the state topic from the local position and proves it (I1 to I4). An error stops the task, unless the
 // token is dead.
 func (w *worker) restore(ctx context.Context, o *ownedTask, committed session.CommittedOffset) (err error) {
-	began := time.Now()
+	began := w.p.now()
+	if n := w.p.partitions[o.id.Stage]; o.id.Partition >= n {
+		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`", o.input.Topic, n, o.id.Partition)
+	}
 	o.lease, err = w.p.bases.lease(ctx, o.id, o.token, func() state.Base { return state.NewMemory(o.stage.specs) })
 	if err != nil {
 		return err
@@ -153,11 +157,12 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, committed session.Co
 		}
 	}
 	o.task = NewTask(o.stage, o.id.Partition, w.p.partitions[o.id.Stage], base, w.p.limits)
-	w.restored(o, total, warm, time.Since(began))
+	w.restored(o, total, warm, w.p.now().Sub(began))
 	return nil
 }
 
 func (w *worker) restored(o *ownedTask, res session.RestoreResult, warm bool, took time.Duration) {
+	w.p.runsAgain(o.id)
 	w.p.cfg.Logger.Info("task restored", "app", w.p.pipe.app, "worker", w.index, "task", o.id.String(), "records", res.Records, "offset", o.start, "took", took)
 	if f := w.p.cfg.Events.Restored; f != nil {
 		f(Restore{Task: o.id, Records: res.Records, From: res.From, To: res.To, ByProof: res.ByProof, Warm: warm, Next: o.start, Duration: took})

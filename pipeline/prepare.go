@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -56,7 +57,7 @@ func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
 	if err != nil {
 		return err
 	}
-	if err := p.accept(steps); err != nil {
+	if err := p.accept(ctx, steps); err != nil {
 		return err
 	}
 	p.warnStranger(ctx, id)
@@ -64,7 +65,7 @@ func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
 }
 
 // accept refuses a plan that refuses, or that has something to create: run changes no topic.
-func (p *Processor) accept(steps topics.Steps) error {
+func (p *Processor) accept(ctx context.Context, steps topics.Steps) error {
 	if err := steps.Refused(); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (p *Processor) accept(steps topics.Steps) error {
 		}
 		return fmt.Errorf("topics %q do not exist: create them with `topics apply`", names)
 	}
-	p.partitions, p.limits = map[string]int32{}, Limits{}
+	p.partitions = map[string]int32{}
 	for _, s := range steps {
 		p.warnTopic(s)
 		for _, stage := range s.Stages {
@@ -84,7 +85,7 @@ func (p *Processor) accept(steps topics.Steps) error {
 			}
 		}
 	}
-	return p.readLimits(steps)
+	return p.readLimits(ctx, steps)
 }
 
 func (p *Processor) warnTopic(s topics.Step) {
@@ -95,23 +96,39 @@ func (p *Processor) warnTopic(s topics.Step) {
 	}
 }
 
-// readLimits reads max.message.bytes, so that a record that does not fit fails in its savepoint and not in the commit.
-func (p *Processor) readLimits(steps topics.Steps) error {
-	ctx, cancel := context.WithTimeout(context.Background(), reachPatience)
-	defer cancel()
-	var names []string
+// The client's own default of the largest batch, and what a packed id needs of a record.
+const (
+	clientBatchBytes = 1_000_012
+	packedIDBytes    = 32
+	packedOverhead   = 1_000
+)
+
+// readLimits reads max.message.bytes, so that a record that does not fit fails in its savepoint and not in the commit. One
+// limit holds for all topics that are written, because the client has one size for its batches.
+func (p *Processor) readLimits(ctx context.Context, steps topics.Steps) error {
+	var written []string
 	for _, s := range steps {
-		names = append(names, s.Topic)
+		if len(s.Roles) > 1 || s.Roles[0] != topics.RoleInput {
+			written = append(written, s.Topic)
+		}
 	}
-	haves, err := topics.NewAdmin(p.admin).Describe(ctx, names...)
+	haves, err := topics.NewAdmin(p.admin).Describe(ctx, written...)
 	if err != nil {
 		return err
 	}
-	for name, h := range haves {
-		if n, err := strconv.Atoi(h.Config["max.message.bytes"]); err == nil {
-			p.limits[name] = n
+	smallest := math.MaxInt32
+	for _, h := range haves {
+		n, err := strconv.Atoi(h.Config["max.message.bytes"])
+		if err != nil {
+			n = clientBatchBytes // the broker does not say: assume no more than any broker takes
 		}
+		smallest = min(smallest, n)
 	}
+	p.limits = Limits{}
+	for _, name := range written {
+		p.limits[name] = smallest
+	}
+	p.maxRecordBytes, p.maxInputs = smallest, max(1, (smallest-packedOverhead)/packedIDBytes)
 	return nil
 }
 

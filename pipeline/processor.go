@@ -17,15 +17,17 @@ import (
 
 // Processor runs a pipeline. Make it with NewProcessor and run it once; Status may be called from anywhere.
 type Processor struct {
-	pipe       *Pipeline
-	cfg        Config
-	admin      *kgo.Client
-	instance   string
-	started    time.Time
-	partitions map[string]int32 // by stage
-	limits     Limits
-	bases      *bases
-	board      *board
+	pipe           *Pipeline
+	cfg            Config
+	admin          *kgo.Client
+	instance       string
+	started        time.Time
+	partitions     map[string]int32 // by stage
+	limits         Limits
+	maxRecordBytes int // the smallest limit of all topics that are written
+	maxInputs      int // of one task in a transaction, so that its new ids fit one packed record
+	bases          *bases
+	board          *board
 
 	mu       sync.Mutex
 	stops    map[TaskID]error
@@ -141,11 +143,17 @@ func (p *Processor) leave(workers int) error {
 	return nil
 }
 
-// stopped remembers a task that needs a person. When no task is left that could run, the process ends.
+// stopped remembers a task that needs a person, for Run's error.
 func (p *Processor) stopped(id TaskID, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stops[id] = err
+}
+
+func (p *Processor) runsAgain(id TaskID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.stops, id)
 }
 
 func (p *Processor) stopErrors() error {

@@ -63,7 +63,7 @@ func (w *worker) serve(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
-	w.sess, w.arrived = sess, nil
+	w.sess = sess
 	w.mu.Unlock()
 	w.txn, w.commitNow, w.proven = transaction{}, false, false
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined, s.TransactionalID = true, sess.ID() })
@@ -82,9 +82,10 @@ func (w *worker) sessionConfig() session.Config {
 		App: w.p.pipe.app, Instance: w.p.instance, Worker: w.index, Inputs: w.p.inputs(), Topology: w.p.topology(), Admin: w.p.admin,
 		Client:         w.p.clientOptions(),
 		SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, RebalanceTimeout: c.RebalanceTimeout, TransactionTimeout: c.TransactionTimeout,
-		Assign:    w.assign,
-		Partition: func(key []byte, n int) int { return int(Murmur2.Partition(key, int32(n))) },
-		Fenced:    w.fenced,
+		MaxRecordBytes: w.p.maxRecordBytes,
+		Assign:         w.assign,
+		Partition:      func(key []byte, n int) int { return int(Murmur2.Partition(key, int32(n))) },
+		Fenced:         w.fenced,
 	}
 }
 
@@ -110,10 +111,11 @@ func (w *worker) closeSession(sess *session.Session) {
 
 // turn is one turn of the loop.
 func (w *worker) turn(ctx context.Context) error {
-	if !w.sess.InTransaction() {
+	allowed := !w.sess.InTransaction()
+	if allowed {
 		w.sess.AllowRebalance()
 	}
-	if !w.queued() {
+	if allowed || !w.queued() { // a poll blocks rebalances again: none may run inside the transaction that begins next
 		if err := w.poll(ctx); err != nil {
 			return err
 		}
@@ -143,7 +145,11 @@ func (o *ownedTask) runs() bool { return o.stopped == nil && !o.fresh && o.token
 
 // poll fetches, and hands each partition's records to its task under the token it has now.
 func (w *worker) poll(ctx context.Context) error {
-	fetches := w.sess.Poll(ctx, w.patience(), maxPoll)
+	n := maxPoll
+	if w.queued() {
+		n = 1
+	}
+	fetches := w.sess.Poll(ctx, w.patience(), n)
 	w.admitArrivals() // a task may have become ready during the poll: its records are among these
 	if err := w.pollErrors(ctx, fetches); err != nil {
 		return err
@@ -170,7 +176,10 @@ func (w *worker) find(tp session.TopicPartition) *ownedTask {
 
 // patience is how long a poll may wait: until the next commit is due, or until something happens.
 func (w *worker) patience() time.Duration {
-	if !w.sess.InTransaction() {
+	switch {
+	case w.queued():
+		return 0
+	case !w.sess.InTransaction():
 		return idlePoll
 	}
 	due := w.lastCommit.Add(min(w.p.cfg.CommitInterval, idleCommits*w.averageEnd))

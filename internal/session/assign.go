@@ -115,6 +115,9 @@ func (s *Session) assignments(offsets map[string]map[int32]kgo.Offset) (tasks []
 			}
 			t := NewToken()
 			s.tokens[tp] = t
+			if s.closed {
+				t.Kill()
+			}
 			tasks = append(tasks, &Assignment{Task: TaskID{stage, p}, Input: tp, Token: t})
 			tps = append(tps, tp)
 		}

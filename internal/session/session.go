@@ -26,7 +26,9 @@ type Config struct {
 	// Assign is the restore gate. It is called on the client's goroutine with the tasks that the group gave to this member,
 	// stable offsets at hand, before the first fetch of their partitions; it sets Start and Pause of each. ctx ends when a
 	// revoke begins: then it returns ctx.Err() at once and is called again later. It must not call the session.
-	Assign func(ctx context.Context, tasks []*Assignment) error
+	Assign         func(ctx context.Context, tasks []*Assignment) error
+	MaxRecordBytes int // the smallest max.message.bytes of the topics it writes: the client's batches must fit each of them
+
 	// Partition places a record that names no partition by its key.
 	Partition func(key []byte, partitions int) int
 	// Fenced is told of each foreign transactional id that the session fenced.
@@ -62,6 +64,7 @@ type Session struct {
 	tokens   map[TopicPartition]*Token
 	failures []Failure
 	watch    context.CancelFunc // ends the watchdog that waits for stable offsets
+	closed   bool               // assignments that come now are dead at birth
 }
 
 // Failure is a record that was not written, and why.
@@ -97,7 +100,7 @@ func (s *Session) ID() string { return s.id }
 func (s *Session) options() []kgo.Opt {
 	return append(append([]kgo.Opt{
 		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
-		kgo.MaxBufferedRecords(200_000),
+		kgo.MaxBufferedRecords(1 << 20), // more than a transaction holds: Produce never waits
 	}, s.cfg.Client...),
 		kgo.TransactionalID(s.id), kgo.TransactionTimeout(s.cfg.TransactionTimeout),
 		kgo.ConsumerGroup(s.cfg.App), kgo.InstanceID(InstanceID(s.cfg.Instance, s.cfg.Worker)), kgo.ConsumeTopics(s.cfg.Inputs...),
@@ -108,6 +111,7 @@ func (s *Session) options() []kgo.Opt {
 		kgo.KeepControlRecords(), // else lag never reaches zero on transactional input
 		kgo.FetchMaxWait(250*time.Millisecond), kgo.RequireStableFetchOffsets(),
 		kgo.RecordPartitioner(partitioner(s.cfg.Partition)), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(5*time.Millisecond),
+		kgo.ProducerBatchMaxBytes(int32(s.cfg.MaxRecordBytes)), kgo.BrokerMaxWriteBytes(int32(max(100<<20, 2*s.cfg.MaxRecordBytes))),
 		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsCallbackBlocked(s.onBlocked),
 		kgo.OnPartitionsAssigned(s.onAssigned), kgo.OnPartitionsRevoked(s.onLost), kgo.OnPartitionsLost(s.onLost),
 		kgo.AdjustFetchOffsetsFn(s.adjust),
@@ -234,6 +238,7 @@ func (s *Session) Close(ctx context.Context) {
 func (s *Session) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	for tp, t := range s.tokens {
 		t.Kill()
 		delete(s.tokens, tp)
