@@ -18,10 +18,10 @@ import (
 // dialTimeout bounds one connection attempt, TLS included.
 const dialTimeout = 10 * time.Second
 
-// clientOptions are the options every client of this command starts from: brokers, name, TLS, SASL. It reads the
+// clientOptions are the options every client of this command shares, besides the addresses: name, TLS, SASL. It reads the
 // certificate files once, so that a wrong path is an error now and not a retry for ever.
 func (c Config) clientOptions() ([]kgo.Opt, error) {
-	opts := []kgo.Opt{kgo.SeedBrokers(c.BootstrapServers...), kgo.ClientID(c.ClientID)}
+	opts := []kgo.Opt{kgo.ClientID(c.ClientID)}
 	if c.usesTLS() {
 		if _, err := c.tlsConfig(); err != nil {
 			return nil, fail(exitUsage, err, "ssl.* files are PEM; see processor config init")
@@ -40,6 +40,7 @@ func (c Config) newClient(extra ...kgo.Opt) (*kgo.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts = append(opts, kgo.SeedBrokers(c.BootstrapServers...))
 	client, err := kgo.NewClient(append(opts, extra...)...)
 	if err != nil {
 		return nil, fmt.Errorf("kafka client: %w", err)

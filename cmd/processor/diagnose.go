@@ -12,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/pipeline"
 )
 
 // diagnosis maps what a client or broker said to an exit code and to what a person can do. The first match wins.
@@ -38,6 +40,7 @@ var diagnoses = []diagnosis{
 	{as[*kgo.ErrFirstReadEOF], exitUnavailable, "the broker closed the connection at once: a TLS listener met PLAINTEXT, or the other way round, or the SASL login failed; check security.protocol"},
 	{says("no such host"), exitUnavailable, "the name of a broker cannot be resolved: check bootstrap.servers, and the broker's advertised.listeners"},
 	{is(syscall.ECONNREFUSED), exitUnavailable, "no broker listens at that address: check bootstrap.servers, and the broker's advertised.listeners"},
+	{is(pipeline.ErrUnreachable), exitUnavailable, "check bootstrap.servers, the network and the broker's advertised.listeners"},
 	{is(context.DeadlineExceeded), exitUnavailable, "the broker did not answer in time: check bootstrap.servers, and whether the cluster is healthy"},
 	{as[net.Error], exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
 	{is(io.EOF), exitUnavailable, "the broker closed the connection: security.protocol may not fit the listener; look at the broker's log"},

@@ -22,7 +22,7 @@ type nameRule struct {
 
 var (
 	appName      = nameRule{regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit", "ledger"}
-	instanceName = nameRule{regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9._-]{0,99})?$`), "empty, or 1 to 100 letters, digits, dots, dashes and underscores, the first a letter or digit", "ledger-0"}
+	instanceName = nameRule{regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,63})?$`), "empty, or 1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit", "ledger-0"}
 	clientName   = nameRule{regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`), "1 to 100 letters, digits, dots, dashes and underscores", "processor"}
 )
 
@@ -169,8 +169,11 @@ func decimal(name string, g keyGroup, def string, low, high float64, field func(
 	}}
 }
 
+// trueOrFalse is the limit of booleans; as a flag such a key needs no value.
+const trueOrFalse = "true or false"
+
 func boolean(name string, g keyGroup, def string, field func(*Config) *bool, doc string) key {
-	return key{name: name, group: g, def: def, doc: doc, limit: "true or false", set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, doc: doc, limit: trueOrFalse, set: func(c *Config, s string) error {
 		if s != "true" && s != "false" {
 			return errors.New("neither true nor false")
 		}

@@ -17,7 +17,7 @@ const progressEvery = 5 * time.Second
 // add may be called from any goroutine; done once, after the last add.
 type progress struct {
 	what  string
-	total int64 // 0: unknown
+	total atomic.Int64 // 0: unknown
 	count atomic.Int64
 	start time.Time
 	bars  *mpb.Progress
@@ -28,7 +28,8 @@ type progress struct {
 
 // newProgress starts showing. total is in the unit that add counts; 0 means that the end is not known.
 func newProgress(c *cli, what string, total int64) *progress {
-	p := &progress{what: what, total: total, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	p := &progress{what: what, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	p.total.Store(total)
 	if isTerminal(c.stderr) {
 		p.bars, p.bar = newBar(c.stderr, what, total)
 		close(p.ended)
@@ -53,6 +54,16 @@ func (p *progress) add(n int) {
 	}
 }
 
+// set replaces what add has counted, and the total.
+func (p *progress) set(done, total int64) {
+	p.count.Store(done)
+	p.total.Store(total)
+	if p.bar != nil {
+		p.bar.SetTotal(total, false)
+		p.bar.SetCurrent(done)
+	}
+}
+
 // done removes the bar or stops the lines; it returns when nothing more will be written.
 func (p *progress) done() {
 	close(p.stop)
@@ -72,7 +83,7 @@ func (p *progress) lines(w io.Writer) {
 		case <-p.stop:
 			return
 		case <-tick.C:
-			fmt.Fprintln(w, progressLine(p.what, p.count.Load(), p.total, time.Since(p.start)))
+			fmt.Fprintln(w, progressLine(p.what, p.count.Load(), p.total.Load(), time.Since(p.start)))
 		}
 	}
 }

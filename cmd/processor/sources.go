@@ -19,17 +19,24 @@ const (
 // configFlags gives cmd --config and one flag for every key of the groups. Keys of other groups still come from the file
 // and the environment.
 func configFlags(cmd *cobra.Command, groups ...keyGroup) {
-	f := cmd.Flags()
-	f.StringP(configFlag, "c", "", "configuration file (YAML), else $"+envFile)
+	cmd.Flags().StringP(configFlag, "c", "", "configuration file (YAML), else $"+envFile)
 	for i := range keys {
-		if k := &keys[i]; slices.Contains(groups, k.group) {
-			f.Var(&rawFlag{text: k.def}, flagName(k.name), firstSentence(k.doc))
-			if k.limit == "true or false" {
-				f.Lookup(flagName(k.name)).NoOptDefVal = "true"
-			}
+		if slices.Contains(groups, keys[i].group) {
+			keyFlags(cmd, keys[i].name)
 		}
 	}
-	f.SetNormalizeFunc(dottedFlags)
+	cmd.Flags().SetNormalizeFunc(dottedFlags)
+}
+
+// keyFlags adds flags for single keys.
+func keyFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		k := keyNamed(name)
+		f := cmd.Flags().VarPF(&rawFlag{text: k.def}, flagName(name), "", firstSentence(k.doc))
+		if k.limit == trueOrFalse {
+			f.NoOptDefVal = "true"
+		}
+	}
 }
 
 // allGroups is what run takes.

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/devbroker"
+	"github.com/tallystick/tallystick/ledger/topology"
+	"github.com/tallystick/tallystick/topics"
+)
+
+var digest = regexp.MustCompile(`digest ([0-9a-f]{12})`)
+
+func TestDemoSurvivesItsKillsAndSaysSoInFortyLines(t *testing.T) {
+	var digests []string
+	for range 2 {
+		out, err := exec.CommandContext(t.Context(), binary(t), "demo", "--events", "600", "--seed", "5").CombinedOutput()
+		text := string(out)
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		if n := countLines(text); n > 40 {
+			t.Errorf("%d lines:\n%s", n, text)
+		}
+		wantDemo(t, text)
+		if m := digest.FindStringSubmatch(text); m != nil {
+			digests = append(digests, m[1])
+		}
+	}
+	if len(digests) != 2 || digests[0] != digests[1] {
+		t.Errorf("the same seed gives %v", digests)
+	}
+}
+
+// wantDemo looks for what the demo must have shown: each kill into an open transaction, and a good end.
+func wantDemo(t *testing.T, text string) {
+	t.Helper()
+	for _, want := range []string{`fed\s+600 events`, `became\s+600 inputs`, `letters\s+.*conflict \d+`, `verify\s+.*OK`} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+	killed := regexp.MustCompile(`kill \d .*SIGKILL.*\n\s+the broker now: [12] transactions? open, [1-9]\d* records hidden`)
+	if n := len(killed.FindAllString(text, -1)); n != demoKills {
+		t.Errorf("%d kills into an open transaction, want %d:\n%s", n, demoKills, text)
+	}
+	back := regexp.MustCompile(`back after \d+ ms: restored [1-9]\d* state records, 0 transactions open`)
+	if n := len(back.FindAllString(text, -1)); n != demoKills {
+		t.Errorf("%d returns, want %d:\n%s", n, demoKills, text)
+	}
+}
+
+func TestDemoExits3WhenOneCentDiffers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		alter func(*kgo.Record) bool
+		code  exitCode
+	}{
+		{"as it was", func(*kgo.Record) bool { return false }, exitOK},
+		{"one cent more", oneCentMore, exitCheckFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cli, stdout, stderr := newTestCLI()
+			d := &demo{c: cli, executable: binary(t), demoOptions: demoOptions{events: 600, seed: 5}}
+			d.tamper = func(ctx context.Context, brokers []string) ([]string, error) { return copyHistory(t, ctx, d, c.alter) }
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if code := exitOf(ctx, stderr, d.run(ctx)); code != c.code {
+				t.Fatalf("exit %d, want %d:\n%s%s", code, c.code, stdout, stderr)
+			}
+			if c.code == exitCheckFailed && !strings.Contains(stdout.String(), "FAILED") {
+				t.Errorf("prints\n%s", stdout)
+			}
+			if n := strings.Count(stdout.String(), " "+topology.Updates.Name+"/"); c.code == exitCheckFailed && n < 2 {
+				t.Errorf("%d updates are shown as evidence, want both:\n%s", n, stdout)
+			}
+		})
+	}
+}
+
+// oneCentMore raises the balance of an applied update by one in its last digit.
+func oneCentMore(r *kgo.Record) bool {
+	var u struct {
+		Outcome, Currency, Balance string
+		Version                    int
+	}
+	if r.Topic != topology.Updates.Name || json.Unmarshal(r.Value, &u) != nil || u.Outcome != "applied" || u.Version < 2 || strings.HasSuffix(u.Balance, "9") {
+		return false
+	}
+	last := len(u.Balance) - 1
+	more := u.Balance[:last] + string(u.Balance[last]+1)
+	r.Value = []byte(strings.Replace(string(r.Value), fmt.Sprintf("%q:%q", "balance", u.Balance), fmt.Sprintf("%q:%q", "balance", more), 1))
+	return true
+}
+
+// copyHistory writes everything that the demo's topics hold to a second broker, with the committed offsets, and alters at
+// most one record on the way. Inputs keep their offsets, which is what outcomes refer to.
+func copyHistory(t *testing.T, ctx context.Context, d *demo, alter func(*kgo.Record) bool) ([]string, error) {
+	t.Helper()
+	copied, err := devbroker.Start(devbroker.Options{})
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(copied.Close)
+	to := d.cfg
+	to.BootstrapServers = copied.Addrs()
+	client, err := to.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(client.Close)
+	if _, err := topics.NewAdmin(client).Apply(ctx, d.cfg.job().Topics(), d.cfg.topicRules()); err != nil {
+		return nil, err
+	}
+	altered := false
+	for _, topic := range append(d.outputs(), topology.Credits.Name) {
+		var batch []*kgo.Record
+		err := readCommitted(ctx, d.cfg, topic, func(r *kgo.Record) error {
+			c := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
+			altered = altered || alter(c)
+			batch = append(batch, c)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := client.ProduceSync(ctx, batch...).FirstErr(); err != nil {
+			return nil, err
+		}
+	}
+	return copied.Addrs(), copyOffsets(ctx, d, kadm.NewClient(client))
+}
+
+func copyOffsets(ctx context.Context, d *demo, to *kadm.Client) error {
+	offsets, err := d.onlooker.adm.FetchOffsets(ctx, demoApp)
+	if err != nil {
+		return err
+	}
+	return to.CommitAllOffsets(ctx, demoApp, offsets.Offsets())
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tallystick/tallystick/pipeline"
+)
+
+// runOptions are what run takes beside the configuration.
+type runOptions struct {
+	leave  bool            // leave the group at the end, even with a group.instance.id
+	events pipeline.Events // who else wants to know
+}
+
+func newRun(c *cli) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Process events until a signal; then commit, leave and exit",
+		Long: "run processes credit-events until SIGTERM or SIGINT. Then it commits the open transaction, closes, and exits 0 within\n" +
+			"drain.timeout.ms; a second signal ends it at once, and the next start decides what was open.",
+		Example: "  processor run --bootstrap-servers kafka-1:9092\n  processor run --config processor.yaml",
+	}
+	configFlags(cmd, allGroups()...)
+	cmd.Flags().BoolVar(&o.leave, "leave", false, "leave the group at the end, so that others take over at once, even with a group.instance.id")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := c.config(cmd)
+		if err != nil {
+			return err
+		}
+		return c.runProcessor(cmd.Context(), cfg, o)
+	}
+	return cmd
+}
+
+// runProcessor runs the job until ctx ends or it cannot go on. An end that a signal asked for is no error.
+func (c *cli) runProcessor(ctx context.Context, cfg Config, o runOptions) error {
+	log := slog.New(slog.NewTextHandler(c.stderr, nil))
+	engine, err := cfg.engine(o, log)
+	if err != nil {
+		return err
+	}
+	processor, err := pipeline.NewProcessor(engine, cfg.job())
+	if err != nil {
+		return fail(exitUsage, err, "processor config show tells where each value comes from")
+	}
+	if cfg.AdminListen != "" {
+		stop, err := serveAdmin(cfg.AdminListen, processor, log)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	log.Info("starting", "app", cfg.ApplicationID, "brokers", cfg.BootstrapServers, "version", readVersion().Version)
+	started := time.Now()
+	context.AfterFunc(ctx, func() {
+		log.Info("draining", "app", cfg.ApplicationID, "reason", context.Cause(ctx), "within", cfg.DrainTimeout)
+	})
+	if err := processor.Run(withoutCause(ctx)); err != nil {
+		return err
+	}
+	log.Info("stopped", "app", cfg.ApplicationID, "took", time.Since(started).Round(time.Millisecond))
+	return nil
+}
+
+// withoutCause ends with ctx, by a plain cancellation: to the engine every end that is asked for is the same.
+func withoutCause(ctx context.Context) context.Context {
+	plain, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, cancel)
+	return plain
+}
+
+func serveAdmin(addr string, p *pipeline.Processor, log *slog.Logger) (stop func(), err error) {
+	a := &admin{notReady: func() []string { return notReady(p.Status()) }, status: func() any { return p.Status() }}
+	bound, stop, err := a.listen(addr)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("admin port", "addr", bound.String(), "paths", "/livez /readyz /status")
+	return stop, nil
+}
+
+// notReady lists why a processor cannot work: a worker without a session, a task that restores or that stopped. A process
+// without a task is ready: it stands by.
+func notReady(s pipeline.Status) []string {
+	var reasons []string
+	if len(s.Workers) == 0 {
+		reasons = append(reasons, "starting: no worker has joined the group yet")
+	}
+	for _, w := range s.Workers {
+		if !w.Joined {
+			reasons = append(reasons, withCause(fmt.Sprintf("worker %d has no session", w.Worker), w.LastError))
+		}
+	}
+	for _, t := range s.Tasks {
+		if t.State != pipeline.Running {
+			reasons = append(reasons, withCause(fmt.Sprintf("task %s is %s", t.Task, t.State), t.Error))
+		}
+	}
+	return reasons
+}
+
+func withCause(what, cause string) string {
+	if cause == "" {
+		return what
+	}
+	return what + ": " + cause
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/ledger/topology"
+	"github.com/tallystick/tallystick/pipeline"
+)
+
+func runFlags(cfg Config) []string {
+	return []string{"run", "--bootstrap-servers", strings.Join(cfg.BootstrapServers, ","), "--state-dir", cfg.StateDir, "--admin-listen", "127.0.0.1:0"}
+}
+
+func TestRunDrainsOnTheFirstSignal(t *testing.T) {
+	_, cfg := startJob(t)
+	p := spawn(t, runFlags(cfg)...)
+	admin := p.adminURL(t)
+	wantAnswer(t, admin+"/livez", 200, "alive")
+	eventually(t, "ready", func() bool { return answers(admin+"/readyz", 200) })
+	client := feedSome(t, cfg, 200)
+	onlooker := newOnlooker(client, cfg.ApplicationID)
+	if err := onlooker.awaitCommitted(t.Context(), topology.Credits.Name); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, admin, 4)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.wait(t, cfg.DrainTimeout+5*time.Second); code != exitOK {
+		t.Fatalf("exit %d:\n%s", code, p.stderr.String())
+	}
+	if p.stdout.String() != "" || !strings.Contains(p.stderr.String(), "msg=stopped") {
+		t.Errorf("stdout %q, stderr %s", p.stdout.String(), p.stderr.String())
+	}
+	open, err := onlooker.openTransactions(t.Context())
+	if err != nil || len(open) > 0 {
+		t.Errorf("open transactions %v, %v", open, err)
+	}
+	report, err := audit(t.Context(), cfg, auditOptions{})
+	if err != nil || !report.OK() || report.Inputs != 200 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+}
+
+// feedSome writes n generated events.
+func feedSome(t *testing.T, cfg Config, n int) *kgo.Client {
+	t.Helper()
+	client, err := cfg.newClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	f, err := newDemoFeeder(client, demoOptions{events: n, seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := f.feed(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func answers(url string, code int) bool {
+	resp, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == code
+}
+
+func wantStatus(t *testing.T, admin string, tasks int) {
+	t.Helper()
+	resp, err := http.Get(admin + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s pipeline.Status
+	if err := json.Unmarshal(body, &s); err != nil || len(s.Tasks) != tasks || s.App != "ledger" || len(s.Workers) == 0 {
+		t.Errorf("/status answers %s, %v", body, err)
+	}
+}
+
+func TestRunAbortsOnTheSecondSignal(t *testing.T) {
+	broker, cfg := startJob(t)
+	p := spawn(t, runFlags(cfg)...)
+	admin := p.adminURL(t)
+	eventually(t, "ready", func() bool { return answers(admin+"/readyz", 200) })
+	client := feedSome(t, cfg, 10)
+	if err := newOnlooker(client, cfg.ApplicationID).awaitCommitted(t.Context(), topology.Credits.Name); err != nil {
+		t.Fatal(err)
+	}
+	hang, asked := make(chan struct{}), make(chan struct{}, 1)
+	t.Cleanup(func() { close(hang) })
+	broker.Cluster().ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		asked <- struct{}{}
+		<-hang // the broker answers nobody any more, so that draining takes its time
+		return nil, nil, false
+	})
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: topology.Credits.Name, Key: []byte("priya"), Value: []byte("{}")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	interrupt(t, p)
+	eventually(t, "the log says that it drains", func() bool { return strings.Contains(p.stderr.String(), "msg=draining") })
+	interrupt(t, p)
+	if code := p.wait(t, 5*time.Second); code != exitInterrupted || !strings.Contains(p.stderr.String(), "aborted without draining") {
+		t.Errorf("exit %d:\n%s", code, p.stderr.String())
+	}
+}
+
+func interrupt(t *testing.T, p *process) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunExitsUnavailableWithoutABroker(t *testing.T) {
+	t.Parallel()
+	c, stdout, stderr := newTestCLI()
+	code := c.execute(t.Context(), []string{"run", "--bootstrap-servers", "127.0.0.1:1", "--state-dir", t.TempDir(), "--admin-listen", "off"})
+	if code != exitUnavailable || stdout.Len() > 0 || !strings.Contains(stderr.String(), "hint: ") {
+		t.Errorf("exit %d, stdout %q, stderr %s", code, stdout, stderr)
+	}
+}
+
+func TestNotReadyNamesEveryReason(t *testing.T) {
+	for want, s := range map[string]pipeline.Status{
+		"":                                       {Workers: []pipeline.WorkerStatus{{Joined: true}}, Tasks: []pipeline.TaskStatus{{State: pipeline.Running}}},
+		"starting: no worker has joined":         {},
+		"worker 0 has no session: no route":      {Workers: []pipeline.WorkerStatus{{LastError: "no route"}}},
+		"task post/3 is restoring":               {Workers: []pipeline.WorkerStatus{{Joined: true}}, Tasks: []pipeline.TaskStatus{{Task: "post/3", State: pipeline.Restoring}}},
+		"task post/3 is stopped: I1: it is less": {Workers: []pipeline.WorkerStatus{{Joined: true}}, Tasks: []pipeline.TaskStatus{{Task: "post/3", State: pipeline.Stopped, Error: "I1: it is less"}}},
+	} {
+		got := fmt.Sprint(notReady(s))
+		if want == "" && got != "[]" || !strings.Contains(got, want) {
+			t.Errorf("%+v: %s, want %q", s, got, want)
+		}
+	}
+}

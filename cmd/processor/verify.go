@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/verify"
+)
+
+// auditOptions are what verify takes beside the configuration.
+type auditOptions struct {
+	patience time.Duration
+	start    map[int32]int64
+	progress func(done, total int64)
+}
+
+func newVerify(c *cli) *cobra.Command {
+	var o auditOptions
+	var start []string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Judge from the topics alone whether every event has had exactly one outcome and every balance is right",
+		Long: "verify reads the job's topics, and only reads: it may run beside the job. It decides for every input what had to become of\n" +
+			"it and compares; it shares no code with the processor. Exit 0 when everything holds, 3 when something is violated (with\n" +
+			"the records that prove it), 5 when the topics do not hold enough to decide.",
+		Example: "  processor verify --bootstrap-servers kafka-1:9092\n  processor verify -o json | jq .violations",
+	}
+	configFlags(cmd, groupConnection)
+	keyFlags(cmd, "application.id", "dedupe.window", "accounts.auto_create")
+	cmd.Flags().DurationVar(&o.patience, "patience", 40*time.Second, "how long to wait for an open transaction or a silent broker")
+	cmd.Flags().StringSliceVar(&start, "start", nil, "partition=offset of the first event to judge, for a job that began with auto.offset.reset=latest")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		cfg, err := c.config(cmd)
+		if err != nil {
+			return err
+		}
+		if o.start, err = startOffsets(start); err != nil {
+			return err
+		}
+		return c.verify(cmd.Context(), cfg, o)
+	}
+	return cmd
+}
+
+// startOffsets reads partition=offset pairs.
+func startOffsets(pairs []string) (map[int32]int64, error) {
+	starts := map[int32]int64{}
+	for _, pair := range pairs {
+		p, o, _ := strings.Cut(pair, "=")
+		partition, err := strconv.ParseInt(p, 10, 32)
+		offset, err2 := strconv.ParseInt(o, 10, 64)
+		if err != nil || err2 != nil || partition < 0 || offset < 0 {
+			return nil, usageErrorf("--start: %q is not partition=offset, for example 0=1200", pair)
+		}
+		starts[int32(partition)] = offset
+	}
+	return starts, nil
+}
+
+// verify prints the report; the violations in it decide the exit code before what could not be judged does.
+func (c *cli) verify(ctx context.Context, cfg Config, o auditOptions) error {
+	p := newProgress(c, "verify", 0)
+	o.progress = p.set
+	report, err := audit(ctx, cfg, o)
+	p.done()
+	if err != nil && report.Inputs == 0 && report.OK() {
+		return undecided(err)
+	}
+	if err := printOne(c, report, reportText(report)); err != nil {
+		return err
+	}
+	if !report.OK() {
+		return fail(exitCheckFailed, errors.Join(errViolated, err), "keep the topics as they are: the records above are the evidence")
+	}
+	return undecided(err)
+}
+
+var errViolated = errors.New("the history is violated")
+
+// undecided gives exit 5 to what kept verify from judging, and leaves other errors to their own diagnosis.
+func undecided(err error) error {
+	if errors.As(err, new(*verify.UndecidedError)) {
+		return fail(exitUnavailable, err, "nothing was found wrong there, and nothing proven")
+	}
+	return err
+}
+
+// audit runs the checker with the connection and the rules of the configuration.
+func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, error) {
+	opts, err := cfg.clientOptions()
+	if err != nil {
+		return verify.Report{}, err
+	}
+	return verify.Run(ctx, verify.Config{
+		Opts:       append(opts, kgo.SeedBrokers(cfg.BootstrapServers...)),
+		App:        cfg.ApplicationID,
+		Window:     cfg.DedupeWindow,
+		AutoCreate: cfg.AutoCreate,
+		Patience:   o.patience,
+		Start:      o.start,
+		Progress:   o.progress,
+	})
+}
+
+// reportText is the report for people: counts, sums, and each violation with its evidence.
+func reportText(r verify.Report) string {
+	rows := [][]string{
+		{"job", r.App},
+		{"inputs judged", fmt.Sprintf("%s in %s, %s not processed yet", thousands(r.Inputs), plural(r.Partitions, "partition"), thousands(r.NotYetProcessed))},
+		{"applied", thousands(r.Applied)},
+		{"refused", countsText(r.Rejected)},
+		{"duplicates", thousands(r.Duplicates)},
+		{"dead letters", countsText(r.DeadLetters)},
+		{"accounts", thousands(r.Accounts)},
+	}
+	if r.AppliedAgain > 0 {
+		rows = append(rows, []string{"applied again", thousands(r.AppliedAgain) + " whose dedupe.window had passed"})
+	}
+	for _, currency := range slices.Sorted(maps.Keys(r.Sums)) {
+		rows = append(rows, []string{currency, sumText(r.Sums[currency])})
+	}
+	for _, o := range r.OpenTransactions {
+		rows = append(rows, []string{"still open", fmt.Sprintf("%s/%d from offset %d to %d: not judged", o.Topic, o.Partition, o.Stable, o.End)})
+	}
+	rows = append(rows, []string{"read", fmt.Sprintf("%s records in %s", thousands(r.Records), milliseconds(r.Took))}, []string{"result", resultText(r)})
+	text := aligned(rows)
+	for _, v := range r.Violations {
+		text += v.String() + "\n"
+	}
+	return text
+}
+
+func resultText(r verify.Report) string {
+	if r.OK() {
+		return "OK: every event has exactly one outcome, sums, state and offsets agree"
+	}
+	var parts []string
+	for _, v := range slices.Sorted(maps.Keys(r.Counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", v, r.Counts[v]))
+	}
+	return "VIOLATED: " + strings.Join(parts, ", ")
+}
+
+func sumText(s verify.Sum) string {
+	return fmt.Sprintf("credits %s − debits %s = balances %s", s.Credits, s.Debits, s.Balances)
+}
+
+// countsText is a total and its parts, the largest first.
+func countsText(counts map[string]int64) string {
+	if len(counts) == 0 {
+		return "0"
+	}
+	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if counts[a] != counts[b] {
+			return int(counts[b] - counts[a])
+		}
+		return strings.Compare(a, b)
+	})
+	total, parts := int64(0), make([]string, len(reasons))
+	for i, r := range reasons {
+		total += counts[r]
+		parts[i] = fmt.Sprintf("%s %d", r, counts[r])
+	}
+	return thousands(total) + ": " + strings.Join(parts, ", ")
+}
