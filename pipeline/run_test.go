@@ -2,13 +2,9 @@ package pipeline_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/tallystick/tallystick/internal/devbroker"
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/record"
 	"github.com/tallystick/tallystick/state"
@@ -36,51 +32,19 @@ func totalPerKey(app string) *pipeline.Pipeline {
 }
 
 func TestRunTotalsEveryRecordOnce(t *testing.T) {
-	b, err := devbroker.Start(devbroker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
 	p := totalPerKey("totals-app")
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
-	if err != nil {
-		t.Fatal(err)
+	w := newWorld(t, p)
+	const rounds, keys = 100, 50
+	for range rounds {
+		w.click(keys)
 	}
-	defer client.Close()
-	if _, err := topics.NewAdmin(client).Apply(t.Context(), p.Topics(), topics.Rules{}); err != nil {
-		t.Fatal(err)
-	}
-	const n, keys = 10_000, 50
-	for i := range n {
-		v, _ := record.Int64.Append(nil, 1)
-		client.Produce(t.Context(), &kgo.Record{Topic: "clicks", Key: fmt.Appendf(nil, "k%d", i%keys), Value: v}, nil)
-	}
-	client.Flush(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	cfg := pipeline.Config{Brokers: b.Addrs(), StateDir: t.TempDir(), Workers: 2}
-	go func() { done <- pipeline.Run(ctx, cfg, p) }()
-	last := map[string]int64{}
-	reader, _ := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.ConsumeTopics("totals"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	defer reader.Close()
-	deadline, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for got := 0; got < n; {
-		fs := reader.PollFetches(deadline)
-		if deadline.Err() != nil {
-			t.Fatalf("got %d of %d", got, n)
-		}
-		fs.EachRecord(func(r *kgo.Record) {
-			got++
-			v, _ := record.Int64.Decode(r.Value)
-			if v != last[string(r.Key)]+1 {
-				t.Errorf("%s: %d follows %d", r.Key, v, last[string(r.Key)])
-			}
-			last[string(r.Key)] = v
-		})
-	}
+	defer stop()
+	commits, wait := w.run(ctx, p, pipeline.Config{StateDir: t.TempDir(), Workers: 2})
+	w.waitInputs(commits, rounds*keys, 30*time.Second)
 	stop()
-	if err := <-done; err != nil {
+	if err := wait(); err != nil {
 		t.Fatal(err)
 	}
+	w.checkTotals(rounds * keys)
 }
