@@ -79,7 +79,7 @@ func (m *members) eventType() (ledger.Type, error) {
 }
 
 func (m *members) posting(e *ledger.Event) error {
-	if err := m.only(string(e.Type)+" event", eventID, typ, accountID, amount, currency, occurredAt); err != nil {
+	if err := m.only("a credit or debit", 1<<eventID|1<<typ|1<<accountID|1<<amount|1<<currency|1<<occurredAt); err != nil {
 		return err
 	}
 	if err := m.require(accountID, amount, currency, occurredAt); err != nil {
@@ -99,7 +99,7 @@ func (m *members) posting(e *ledger.Event) error {
 }
 
 func (m *members) control(e *ledger.Event) (err error) {
-	if err := m.only("account event", eventID, typ, accountID, occurredAt, to, currency, minimum); err != nil {
+	if err := m.only("an account event", moving|1<<currency|1<<minimum); err != nil {
 		return err
 	}
 	if err := m.require(accountID, occurredAt, to); err != nil {
@@ -125,9 +125,9 @@ func (m *members) transition() (ledger.Status, error) {
 	case "open":
 		return ledger.Open, m.require(currency)
 	case "frozen":
-		return ledger.Frozen, m.only("account event that opens nothing", eventID, typ, accountID, occurredAt, to)
+		return ledger.Frozen, m.only("an account event that opens nothing", moving)
 	case "closed":
-		return ledger.Closed, m.only("account event that opens nothing", eventID, typ, accountID, occurredAt, to)
+		return ledger.Closed, m.only("an account event that opens nothing", moving)
 	}
 	return "", malformed(ledger.BadTransition, "to %.40q: use open, frozen or closed", m[to])
 }
@@ -145,15 +145,14 @@ func (m *members) terms(e *ledger.Event) (err error) {
 	return err
 }
 
-// only refuses members beside the given ones.
-func (m *members) only(what string, allowed ...int) error {
-	var set [memberCount]bool
-	for _, i := range allowed {
-		set[i] = true
-	}
+// moving are the members of an account event that opens nothing.
+const moving uint = 1<<eventID | 1<<typ | 1<<accountID | 1<<occurredAt | 1<<to
+
+// only refuses members beside the allowed ones, a set of bits.
+func (m *members) only(what string, allowed uint) error {
 	for i := range m {
-		if m[i] != nil && !set[i] {
-			return malformed(ledger.UnknownName, "member %q: an %s has no such member", memberName(i), what)
+		if m[i] != nil && allowed&(1<<i) == 0 {
+			return malformed(ledger.UnknownName, "member %q: %s has no such member", memberName(i), what)
 		}
 	}
 	return nil
