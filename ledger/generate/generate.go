@@ -35,8 +35,8 @@ type Class struct {
 // Record is one record for the ledger's input. Its slices are the caller's; a nil Key or Value is Kafka's null.
 type Record struct {
 	Key, Value []byte
-	Headers    []Header
-	Class      Class
+	Headers    []Header // in the order of sending; nil for most
+	Class      Class    // what becomes of the record
 }
 
 // Generator makes the records of one workload. It is used by one goroutine.
