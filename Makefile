@@ -12,8 +12,9 @@ test: ## the hermetic tests, from the test cache where nothing changed
 	go test ./...
 
 SEEDS ?= 20
-simulate: ## SEEDS=n seeded fault runs, or SEEDS=a..b, or one seed that failed: SEED=n
-	go test -tags synctests -count=1 -timeout 60m ./internal/simulation $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))
+SEED0 ?= 1
+simulate: ## seeded fault runs: SEEDS=how many, from SEED0
+	SEEDS=$(SEEDS) SEED0=$(SEED0) go test -tags synctests -count=1 -timeout 60m -run 'TestSeeds$$' -v ./internal/simulation
 
 mutants: ## each sabotage of the engine must be caught
 	.ci/run mutants

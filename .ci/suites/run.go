@@ -77,9 +77,9 @@ func (r *result) step(ctx context.Context, st step, log, w io.Writer) error {
 
 // String is the command as one would type it.
 func (st step) String() string {
-	words := make([]string, 0, len(st.argv)+1)
+	words := append(make([]string, 0, len(st.env)+len(st.argv)+1), st.env...)
 	if st.dir != "" {
-		words = append(words, st.dir+":")
+		words = append([]string{"cd", st.dir, "&&"}, words...)
 	}
 	for _, a := range st.argv {
 		if strings.ContainsAny(a, " $'\"") {

@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+)
 
 // suite is one row of the report.
 type suite struct {
@@ -30,6 +34,9 @@ type covered struct {
 
 // race covers what shares memory between goroutines: the engine.
 var race = []string{"./pipeline", "./internal/session", "./state", "./topics"}
+
+// fixedSeeds is how many seeds, from 1, every run repeats.
+const fixedSeeds = "500"
 
 // linter is set by .ci/run, which installs the pinned version.
 const linter = "golangci-lint"
@@ -66,8 +73,12 @@ func suites() []suite {
 			must:  []string{"internal/lint.TestReadmeTranscript"},
 		},
 		{name: "simulation", what: "seeded faults and exhaustive crash points in bubbles", limit: 9 * time.Minute, show: true,
-			steps: []step{test("8m", "-tags", "synctests", "./internal/simulation")},
-			must:  []string{"internal/simulation"},
+			steps: []step{
+				// Fixed seeds first: they tell whether a change broke something. Then some that no commit had before.
+				with(test("7m", "-tags", "synctests", "./internal/simulation"), "SEEDS="+fixedSeeds),
+				with(test("2m", "-tags", "synctests", "-run", "TestSeeds", "./internal/simulation"), "SEEDS=20", "SEED0="+seedOf(commit())),
+			},
+			must: []string{"internal/simulation.TestSeeds"},
 		},
 		{name: "mutants", what: "each sabotage of the engine is caught", limit: 5 * time.Minute, show: true,
 			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants", "./internal/simulation")},
@@ -85,8 +96,21 @@ func test(limit string, args ...string) step {
 	return step{events: true, argv: append([]string{"go", "test", "-json", "-count=1", "-timeout=" + limit}, args...)}
 }
 
+// with adds to a step's environment.
+func with(s step, env ...string) step {
+	s.env = append(s.env, env...)
+	return s
+}
+
+// seedOf makes a first seed from a commit, far from the fixed ones.
+func seedOf(commit string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(commit))
+	return fmt.Sprint(100_000 + h.Sum32()%1_000_000)
+}
+
 // kafka runs a step in the integration module, where a missing broker is then a failure and not a skip.
 func kafka(s step) step {
-	s.dir, s.env = "integration", []string{"KAFKA_REQUIRED=1"}
-	return s
+	s.dir = "integration"
+	return with(s, "KAFKA_REQUIRED=1")
 }
