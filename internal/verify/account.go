@@ -8,7 +8,8 @@ type account struct {
 	balance, held, minimum amount
 	status                 status
 	version                int64
-	last                   int64 // offset of its last update; -1 none
+	last                   int64    // offset of its last update; -1 none
+	due                    *account // behind a broken update: what it should have said. The next update shows which was meant
 }
 
 func (a *account) exists() bool { return a.status != noStatus }
@@ -70,6 +71,7 @@ func (e *event) signed() amount {
 // after is the account behind an applied event.
 func (a *account) after(e *event) account {
 	n := *a
+	n.due = nil
 	if !n.exists() {
 		n.currency, n.digits, n.status = e.currency, e.digits, open
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // rules is what every partition's audit is judged by.
@@ -33,26 +31,19 @@ type audit struct {
 	accounts   map[string]*account
 	input      stream
 	lanes      [laneCount]laneReader
-	found      []outcome // of the input at hand, reused
+	found      []outcome           // of the input at hand, reused
+	early      map[int64][]outcome // outcomes that stood before those of earlier inputs, by their input
 	missing    map[int64]string
 	wanted     map[int64]int // violations that want the first outcome of an input as evidence, by its offset
 	cut        int64         // the first input offset that is not judged
+	at         int64         // the input that is being judged
 	report     partitionReport
-}
-
-// laneReader is one lane with its next outcome decoded.
-type laneReader struct {
-	stream
-	topic string
-	head  outcome
-	have  bool  // head is valid
-	first int64 // input offset of the first outcome; -1 none yet
 }
 
 func newAudit(r rules, h history, partition int32) *audit {
 	return &audit{
 		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window), accounts: map[string]*account{},
-		missing: map[int64]string{}, wanted: map[int64]int{},
+		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{},
 		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
 	}
 }
@@ -140,7 +131,7 @@ func (a *audit) join(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if in == nil && a.input.hidden() != nil {
+		if h := a.input.hidden(); in == nil && h != nil && h.Stable < a.cut {
 			if err := a.wait(ctx, a.input, a.topics.Input, "the input up to the marker"); err != nil {
 				return err
 			}
@@ -173,146 +164,4 @@ func (a *audit) wait(ctx context.Context, s stream, topic, what string) error {
 			topic, a.p, hides.Stable, what)
 	}
 	return err
-}
-
-// collect gathers the outcomes of an input; what lies behind in a lane is out of place.
-func (a *audit) collect(ctx context.Context, offset int64) error {
-	a.found = a.found[:0]
-	for {
-		for l := range a.lanes {
-			if err := a.collectLane(ctx, lane(l), offset); err != nil {
-				return err
-			}
-		}
-		if len(a.found) > 0 {
-			return nil
-		}
-		waited, err := a.waitForLanes(ctx, offset)
-		if err != nil || !waited {
-			return err
-		}
-	}
-}
-
-func (a *audit) collectLane(ctx context.Context, l lane, offset int64) error {
-	for {
-		o, err := a.head(ctx, l)
-		if err != nil || o == nil || o.source.offset > offset {
-			return err
-		}
-		a.lanes[l].take()
-		if o.source.offset == offset {
-			a.found = append(a.found, *o)
-		} else if err := a.stray(ctx, o); err != nil {
-			return err
-		}
-	}
-}
-
-// waitForLanes is asked when no lane has the outcome of an input: it may be in a transaction whose marker is on its way, or in
-// a head that was deleted.
-func (a *audit) waitForLanes(ctx context.Context, offset int64) (waited bool, err error) {
-	for l := range a.lanes {
-		r := &a.lanes[l]
-		if r.start() > 0 && (r.first < 0 || offset < r.first) {
-			return false, a.undecided("%s/%d starts at offset %d: its head was deleted, and with it perhaps the outcome of input %d; verify needs all outcomes (retention.ms=-1)",
-				r.topic, a.p, r.start(), offset)
-		}
-		if r.have || r.hidden() == nil {
-			continue
-		}
-		return true, a.wait(ctx, r, r.topic, fmt.Sprintf("perhaps the outcome of input %d", offset))
-	}
-	return false, nil
-}
-
-// head decodes the next outcome of a lane, nil when there is none to see. Records that are no outcome of this partition are
-// reported and passed over.
-func (a *audit) head(ctx context.Context, l lane) (*outcome, error) {
-	r := &a.lanes[l]
-	for !r.have {
-		rec, err := r.peek(ctx)
-		if err != nil || rec == nil {
-			return nil, err
-		}
-		r.pop()
-		a.report.records++
-		r.head = a.outcomes.read(l, rec)
-		if fault := a.misplaced(&r.head); fault != "" {
-			a.violate(Ghost, fmt.Sprintf("%s is no outcome of this partition: %s", at(rec), fault), evidence("outcome", rec))
-			continue
-		}
-		if r.first < 0 {
-			r.first = r.head.source.offset
-		}
-		r.have = true
-	}
-	return &r.head, nil
-}
-
-func (r *laneReader) take() { r.have = false }
-
-// misplaced says why a record cannot be an outcome of this partition, "" if it can.
-func (a *audit) misplaced(o *outcome) string {
-	switch {
-	case o.fault != "":
-		return o.fault
-	case o.source.topic != a.topics.Input || o.source.partition != a.p:
-		return fmt.Sprintf("it names the input %s", o.source)
-	}
-	return ""
-}
-
-func at(rec *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", rec.Topic, rec.Partition, rec.Offset) }
-
-// drain looks at what follows the last judged input: outcomes out of place, and those of inputs behind the cut.
-func (a *audit) drain(ctx context.Context, f *fold) error {
-	var last outcome
-	for l := range a.lanes {
-		for {
-			o, err := a.head(ctx, lane(l))
-			if err != nil {
-				return err
-			}
-			if o == nil {
-				break
-			}
-			a.lanes[l].take()
-			if o.source.offset >= a.cut {
-				if last.rec == nil || o.source.offset > last.source.offset {
-					last = *o
-				}
-			} else if err := a.stray(ctx, o); err != nil {
-				return err
-			}
-		}
-		a.noteHidden(a.lanes[l].stream)
-	}
-	if err := a.countRest(ctx); err != nil || last.rec == nil {
-		return err
-	}
-	return a.checkBeyond(ctx, f, &last)
-}
-
-func (a *audit) noteHidden(s stream) {
-	if h := s.hidden(); h != nil {
-		a.report.open = append(a.report.open, *h)
-	}
-}
-
-// countRest counts the inputs that the job has still before it.
-func (a *audit) countRest(ctx context.Context) error {
-	for {
-		in, err := a.input.peek(ctx)
-		if err != nil {
-			return err
-		}
-		if in == nil {
-			a.noteHidden(a.input)
-			return nil
-		}
-		a.input.pop()
-		a.report.records++
-		a.report.notYet++
-	}
 }

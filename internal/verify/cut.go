@@ -108,17 +108,6 @@ func (a *audit) checkMoved(ctx context.Context, before commit, f *fold) error {
 	return nil
 }
 
-// checkBeyond judges the farthest visible outcome behind the cut: its transaction is committed, so its offset is.
-func (a *audit) checkBeyond(ctx context.Context, f *fold, last *outcome) error {
-	c, err := a.h.committed(ctx, a.p)
-	if err != nil || c.found && c.next > last.source.offset {
-		return err
-	}
-	ev := append(present("outcome", last.rec), present("marker", f.at)...)
-	a.violate(Offset, fmt.Sprintf("%s tells of input %d, but there is %s", at(last.rec), last.source.offset, c), ev...)
-	return nil
-}
-
 func (c commit) agrees(m *marker, input string) bool {
 	return c.found && c.valid && c.txnSeq == m.txnSeq && c.digest == m.digest && c.next == m.next[input]
 }

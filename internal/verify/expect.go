@@ -16,8 +16,9 @@ type expected struct {
 	first   int64 // offset of the first event, for duplicates and conflicts
 	id      identity
 	content uint64
-	account account // before the event
-	known   bool    // event, ruling, id and content are valid: the input is well formed
+	account account  // before the event
+	due     *account // behind it, when the update says something else
+	known   bool     // event, ruling, id and content are valid: the input is well formed
 }
 
 // maxAhead is how far a record may be stamped ahead of the clock that sees it.

@@ -93,7 +93,7 @@ func (a *audit) compareState(ctx context.Context, f *fold) error {
 		a.violate(State, p.text, present("state", p.recs...)...)
 	}
 	if f.loose != nil {
-		a.violate(State, fmt.Sprintf("%s was written behind the last applied marker", at(f.loose)),
+		a.violate(State, fmt.Sprintf("%s was written behind the last applied marker", place(f.loose)),
 			append(present("state", f.loose), present("marker", f.at)...)...)
 	}
 	if !f.found {

@@ -1,0 +1,258 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// accepts fails unless the world is judged without violation.
+func accepts(t *testing.T, w *world) Report {
+	t.Helper()
+	r, err := w.audit(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	return r
+}
+
+// undecided fails unless the world cannot be judged, for the reason given, and nothing is found wrong.
+func undecided(t *testing.T, w *world, says string) Report {
+	t.Helper()
+	r, err := w.audit(t)
+	u, ok := errors.AsType[*UndecidedError](err)
+	if !ok || !strings.Contains(u.Reason, says) {
+		t.Fatalf("want undecided with %q, have %v", says, err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	return r
+}
+
+func TestInputsBehindTheMarkerAreNotYetProcessed(t *testing.T) {
+	w := ordinary()
+	w.send(0, in{id: "later", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.send(0, in{id: "later still", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	if r := accepts(t, w); r.NotYetProcessed != 2 || r.Inputs != 42 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAnEmptyJobIsAccepted(t *testing.T) {
+	w := newWorld(3)
+	w.send(1, in{id: "waits", kind: "credit", account: w.accountOn(1, 0), cents: 1})
+	if r := accepts(t, w); r.NotYetProcessed != 1 || r.Inputs != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// commitLater lets a job commit another transaction between the looks at its committed offset.
+func commitLater(w *world, look int) {
+	before := w.commits[0]
+	w.feed(0, in{id: "new", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.jobs[0].commit()
+	after := w.commits[0]
+	w.moved = func(p int32, n int) {
+		if p == 0 && n < look {
+			w.commits[0] = before
+		} else if p == 0 {
+			w.commits[0] = after
+		}
+	}
+}
+
+func TestACommitBetweenOffsetAndStateIsAccepted(t *testing.T) {
+	w := ordinary()
+	commitLater(w, 1)
+	if r := accepts(t, w); r.Inputs != 43 {
+		t.Errorf("judged %d inputs, want those of the new marker", r.Inputs)
+	}
+}
+
+func TestTheFirstCommitBetweenOffsetAndStateIsAccepted(t *testing.T) {
+	w := newWorld(1)
+	commitLater(w, 1)
+	accepts(t, w)
+}
+
+func TestAMarkerAheadOfEveryCommitIsNot(t *testing.T) {
+	w := ordinary()
+	commitLater(w, 99)
+	r, err := w.audit(t)
+	if err != nil || r.Counts[Offset] != 1 {
+		t.Errorf("error %v, %v", err, r.Violations)
+	}
+}
+
+// The marker of the commit is in the state still: it must be that commit's, whatever came later.
+func TestACommitThatItsOwnMarkerContradictsIsNot(t *testing.T) {
+	w := ordinary()
+	w.commits[0].next--
+	commitLater(w, 1)
+	r, err := w.audit(t)
+	if err != nil || r.Counts[Offset] != 1 {
+		t.Errorf("error %v, %v", err, r.Violations)
+	}
+}
+
+// The state's end was read in the middle of a transaction that was decided before its records were.
+func TestAnEndInsideATransactionIsReadOnToItsMarker(t *testing.T) {
+	w := ordinary()
+	log := w.logs[w.topics.State][0]
+	commitLater(w, 1)
+	whole := w.logs[w.topics.State][0]
+	w.logs[w.topics.State][0] = whole[:len(log)+1]
+	opened := &openHook{history: w, topic: w.topics.State, p: 0, hook: func(n int) {
+		if n == 1 {
+			w.logs[w.topics.State][0] = whole
+		}
+	}}
+	r, err := auditAll(t.Context(), w.rules(), opened, 2, 1)
+	if err != nil || !r.OK() || r.Inputs != 43 {
+		t.Errorf("error %v, inputs %d, %v", err, r.Inputs, r.Violations)
+	}
+}
+
+// A record was compacted away because of its successor, which lies behind the end that was read to.
+func TestARecordCompactedWhileReadingIsFoundFurtherOn(t *testing.T) {
+	w := ordinary()
+	early := slices.Clone(w.logs[w.topics.State][0])
+	commitLater(w, 1)
+	all := w.logs[w.topics.State][0]
+	successor := all[len(early)]
+	early = slices.DeleteFunc(early, func(r *kgo.Record) bool { return string(r.Key) == string(successor.Key) })
+	w.logs[w.topics.State][0] = early
+	opened := &openHook{history: w, topic: w.topics.State, p: 0, hook: func(n int) {
+		if n == 1 {
+			w.logs[w.topics.State][0] = all
+		}
+	}}
+	r, err := auditAll(t.Context(), w.rules(), opened, 2, 1)
+	if err != nil || !r.OK() || r.Inputs != 43 {
+		t.Errorf("error %v, inputs %d, %v", err, r.Inputs, r.Violations)
+	}
+}
+
+// openHook does something before the n-th reading of a partition.
+type openHook struct {
+	history
+	topic string
+	p     int32
+	n     int
+	hook  func(n int)
+}
+
+func (h *openHook) open(ctx context.Context, topic string, p int32, from int64) (stream, error) {
+	if topic == h.topic && p == h.p {
+		h.hook(h.n)
+		h.n++
+	}
+	return h.history.open(ctx, topic, p, from)
+}
+
+func TestATransactionThatEndsIsWaitedFor(t *testing.T) {
+	for _, topic := range []string{"updates", "state"} {
+		w := ordinary()
+		name := map[string]string{"updates": w.topics.Updates, "state": w.topics.State}[topic]
+		w.stable[where(name, 0)] = 5
+		w.patient[where(name, 0)] = true
+		accepts(t, w)
+	}
+}
+
+func TestAnOpenTransactionThatHidesAnOutcomeLeavesItUndecided(t *testing.T) {
+	w := ordinary()
+	w.stable[where(w.topics.Updates, 0)] = 5
+	r := undecided(t, w, "ledger-updates/0 has a transaction open since offset 5")
+	if len(r.OpenTransactions) != 1 || r.OpenTransactions[0].Stable != 5 {
+		t.Errorf("%+v", r.OpenTransactions)
+	}
+}
+
+func TestAnOpenTransactionThatHidesTheMarkerLeavesItUndecided(t *testing.T) {
+	w := ordinary()
+	w.stable[where(w.topics.State, 0)] = 5
+	undecided(t, w, "hides the marker of committed offset 21")
+}
+
+func TestAnInputLostBeforeAnOpenTransactionIsLostAllTheSame(t *testing.T) {
+	w := ordinary()
+	w.drop(w.topics.Updates, 1)
+	w.stable[where(w.topics.Updates, 0)] = 7
+	r, err := w.audit(t)
+	if err == nil || r.Counts[Lost] != 1 {
+		t.Errorf("error %v, %v", err, r.Violations)
+	}
+}
+
+// A zombie's transaction that lies behind everything judged is reported and hinders nothing.
+func TestAnOpenTransactionBehindTheCutIsReported(t *testing.T) {
+	w := ordinary()
+	for _, topic := range []string{w.topics.Input, w.topics.Updates, w.topics.State, w.topics.DeadLetters} {
+		log := w.logs[topic][0]
+		w.stable[where(topic, 0)] = log[len(log)-1].Offset + 1
+		w.append(topic, 0, kgo.Record{Key: []byte("\x05extra1"), Value: []byte("open")})
+	}
+	r := accepts(t, w)
+	if len(r.OpenTransactions) != 4 || r.NotYetProcessed != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestInputsTakenByRetentionLeaveItUndecided(t *testing.T) {
+	w := ordinary()
+	w.first[where(w.topics.Input, 0)] = 3
+	undecided(t, w, "retention took inputs that were processed")
+}
+
+func TestOutcomesTakenByRetentionLeaveItUndecided(t *testing.T) {
+	w := ordinary()
+	w.first[where(w.topics.Updates, 0)] = 2
+	undecided(t, w, "its head was deleted")
+}
+
+func TestAHeadThatWasDeletedBeforeTheJobBeganIsAccepted(t *testing.T) {
+	w := newWorld(1)
+	for _, topic := range []string{w.topics.Input, w.topics.Updates} {
+		w.append(topic, 0, kgo.Record{Key: []byte("old"), Value: []byte("{}")})
+		w.first[where(topic, 0)] = 1
+	}
+	w.feed(0, in{id: "first", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.jobs[0].commit()
+	accepts(t, w)
+}
+
+func TestAJobThatBeganAtTheEndIsJudgedFromItsStart(t *testing.T) {
+	w := newWorld(1)
+	w.send(0, in{id: "never read", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.feed(0, in{id: "first", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.jobs[0].commit()
+	r := w.rules()
+	r.start = map[int32]int64{0: 1}
+	got, err := auditAll(t.Context(), r, w, 1, 1)
+	if err != nil || !got.OK() || got.Inputs != 1 {
+		t.Errorf("error %v, %+v", err, got)
+	}
+	if got, err := w.audit(t); err != nil || got.Counts[Lost] != 1 {
+		t.Errorf("without a start: error %v, %+v", err, got)
+	}
+}
+
+// Offsets of control records and aborted batches are committed past, and are no inputs.
+func TestGapsInTheInputAreNoInputs(t *testing.T) {
+	w := newWorld(1)
+	w.feed(0, in{id: "a", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.append(w.topics.Input, 0, kgo.Record{Offset: 9, Key: []byte("x")})
+	w.logs[w.topics.Input][0] = w.logs[w.topics.Input][0][:1]
+	w.jobs[0].next = 10
+	w.jobs[0].commit()
+	accepts(t, w)
+}
