@@ -42,11 +42,15 @@ func (s *Session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed { // a join that was under way when the session closed
+		cancel()
+		return
+	}
 	if s.watch != nil {
 		s.watch()
 	}
 	s.watch = cancel
-	s.mu.Unlock()
 	go s.watchdog(ctx)
 }
 
