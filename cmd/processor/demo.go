@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -88,7 +89,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	defer d.broker.Close()
 	defer d.client.Close()
 	if err := d.perform(ctx); err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err) // at the end of ctx the child goes too, and that is not the cause
 	}
 	if err := d.judge(ctx); err != nil || !d.keep {
 		return err
@@ -165,6 +166,7 @@ func (d *demo) perform(ctx context.Context) error {
 	if err := d.start(ctx); err != nil {
 		return err
 	}
+	d.sayStarted()
 	for kill := 1; kill <= demoKills; kill++ {
 		if err := d.killAt(ctx, kill); err != nil {
 			return err
@@ -192,7 +194,7 @@ func (d *demo) portion(i int) int {
 func (d *demo) start(ctx context.Context) (err error) {
 	d.runs++
 	environ := append(d.environ(), "HOME="+d.dir)
-	if d.child, err = startChild(context.WithoutCancel(ctx), d.executable, d.dir, environ); err != nil {
+	if d.child, err = startChild(ctx, d.executable, d.dir, environ); err != nil {
 		return err
 	}
 	if _, err := d.child.await(reportCommitted); err != nil {
@@ -269,7 +271,7 @@ func (d *demo) judge(ctx context.Context) error {
 		return err
 	}
 	d.sayResult(report, digest, accounts)
-	if !report.OK() {
+	if !report.OK() || !d.feeder.agrees(report) {
 		return silent(exitCheckFailed)
 	}
 	return nil

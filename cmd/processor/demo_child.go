@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
 
@@ -43,6 +44,7 @@ func newDemoChild(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		signal.Ignore(os.Interrupt) // Ctrl-C reaches the whole process group; the parent decides what it means here
 		child := &demoChild{out: json.NewEncoder(c.stdout)}
 		go child.obey(c.stdin)
 		return c.runProcessor(cmd.Context(), cfg, runOptions{events: child.events()})

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/verify"
 	"github.com/tallystick/tallystick/ledger"
 	"github.com/tallystick/tallystick/ledger/generate"
 	"github.com/tallystick/tallystick/ledger/topology"
@@ -56,6 +58,21 @@ func (f *demoFeeder) outcomes(o ledger.Outcome) (n int64) {
 		}
 	}
 	return n
+}
+
+// agrees compares what the events were made to become with what the checker found, reason by reason.
+func (f *demoFeeder) agrees(r verify.Report) bool {
+	rejected, letters := map[string]int64{}, map[string]int64{}
+	for class, n := range f.expected {
+		switch class.Outcome {
+		case ledger.Rejected:
+			rejected[string(class.Reason)] += n
+		case ledger.DeadLettered:
+			letters[string(class.Reason)] += n
+		}
+	}
+	return r.Inputs == int64(f.fed) && r.Applied == f.outcomes(ledger.Applied) && r.Duplicates == f.outcomes(ledger.Passed) &&
+		maps.Equal(r.Rejected, rejected) && maps.Equal(r.DeadLetters, letters)
 }
 
 func inputRecord(r generate.Record) *kgo.Record {

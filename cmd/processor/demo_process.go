@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,7 @@ import (
 // childProcess is the parent's side: one run of the demo's processor. Not safe for concurrent use.
 type childProcess struct {
 	cmd      *exec.Cmd
+	term     sync.Once // asks it to drain: a second signal would abort
 	orders   io.WriteCloser
 	reports  *bufio.Scanner
 	log      string // path of its stderr
@@ -26,15 +28,15 @@ type childProcess struct {
 	back     time.Duration // from its start to its first commit
 }
 
-// startChild starts executable as the demo's processor with the environment given. Its log goes to a file in dir. ctx bounds
-// its life.
+// startChild starts executable as the demo's processor with the environment given. Its log goes to a file in dir. The end of
+// ctx asks it to drain.
 func startChild(ctx context.Context, executable, dir string, environ []string) (*childProcess, error) {
 	log, err := os.CreateTemp(dir, "processor-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the child has its own descriptor
-	p := &childProcess{cmd: exec.CommandContext(ctx, executable, childCommand), log: log.Name(), started: time.Now()}
+	p := &childProcess{cmd: exec.Command(executable, childCommand), log: log.Name(), started: time.Now()}
 	p.cmd.Env, p.cmd.Stderr = environ, log
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -47,6 +49,7 @@ func startChild(ctx context.Context, executable, dir string, environ []string) (
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the processor: %w", err)
 	}
+	context.AfterFunc(ctx, p.terminate)
 	return p, nil
 }
 
@@ -99,11 +102,18 @@ func (p *childProcess) kill() error {
 	return nil
 }
 
-// stop asks the process to drain and waits until it has. Where there is no SIGTERM it is killed, which loses nothing.
+// terminate asks the process to drain, once. Where there is no SIGTERM it is killed, which loses nothing.
+func (p *childProcess) terminate() {
+	p.term.Do(func() {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			_ = p.cmd.Process.Kill() // it may have ended already
+		}
+	})
+}
+
+// stop asks the process to drain and waits until it has.
 func (p *childProcess) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return p.kill()
-	}
+	p.terminate()
 	for p.reports.Scan() { // Wait must not close the pipe under a process that still writes
 	}
 	if err := p.cmd.Wait(); err != nil {

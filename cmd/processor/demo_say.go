@@ -20,7 +20,7 @@ func (d *demo) say(format string, args ...any) {
 }
 
 func (d *demo) sayHello() {
-	d.say("A ledger on Kafka, killed in the middle of its transactions, and right to the cent.")
+	d.say("A ledger on Kafka: its processor is killed in the middle of transactions, and no cent is lost or doubled.")
 	d.say("The broker lives in this process and forgets everything at its end: a demo, no proof of durability.")
 	d.say("")
 }
@@ -33,24 +33,26 @@ func (d *demo) sayTopics(steps topics.Steps) {
 	d.say("topics    %s (%d partitions each)", strings.Join(names, ", "), steps[0].Partitions)
 }
 
+func (d *demo) sayStarted() {
+	d.say("run 1     pid %d, first commit %s after its start", d.child.pid(), milliseconds(d.child.back))
+}
+
 func (d *demo) sayKilled(kill int, at childReport, open []string, hidden int64) {
-	if kill == 1 {
-		d.say("run 1     pid %d, first commit %s after its start", d.child.pid(), milliseconds(d.child.back))
-	}
-	d.say("kill %d    pid %d, SIGKILL: %s events processed, %s records produced, nothing of it committed", kill, d.child.pid(), thousands(int64(at.Inputs)), thousands(at.Records))
-	d.say("          the broker now: %s open, %s records hidden from every read_committed reader", plural(len(open), "transaction"), thousands(hidden))
+	d.say("kill %d    SIGKILL to pid %d between produce and commit of a transaction of %s events", kill, d.child.pid(), thousands(int64(at.Inputs)))
+	d.say("          the broker now: %s open, %s records written and hidden from every read_committed reader", plural(len(open), "transaction"), thousands(hidden))
 }
 
 func (d *demo) sayBack(open int) {
-	d.say("run %d     pid %d, back after %s: restored %s state records, %s open, committed what was lost", d.runs, d.child.pid(), milliseconds(d.child.back), thousands(d.child.restored), plural(open, "transaction"))
+	d.say("run %d     pid %d, back after %s: %s state records restored, %s open, the lost events processed again",
+		d.runs, d.child.pid(), milliseconds(d.child.back), thousands(d.child.restored), plural(open, "transaction"))
 }
 
 func (d *demo) sayResult(r verify.Report, digest string, accounts int) {
 	f := d.feeder
 	d.say("")
-	d.say("fed       %s events, made to be: %s applied, %s refused, %s duplicates, %s dead letters", thousands(int64(f.fed)),
+	d.say("fed       %s events, made to become %s applied, %s refused, %s duplicates, %s dead letters", thousands(int64(f.fed)),
 		thousands(f.outcomes(ledger.Applied)), thousands(f.outcomes(ledger.Rejected)), thousands(f.outcomes(ledger.Passed)), thousands(f.outcomes(ledger.DeadLettered)))
-	d.say("became    %s inputs: %s applied, %s refused, %s duplicates, %s dead letters", thousands(r.Inputs),
+	d.say("became    %s applied, %s refused, %s duplicates, %s dead letters",
 		thousands(r.Applied), thousands(sum(r.Rejected)), thousands(r.Duplicates), thousands(sum(r.DeadLetters)))
 	d.sayCounts("refused", r.Rejected)
 	d.sayCounts("letters", r.DeadLetters)
@@ -69,14 +71,16 @@ func (d *demo) sayCounts(title string, counts map[string]int64) {
 	}
 }
 
+// shownViolations keeps a failed demo within its forty lines.
+const shownViolations = 2
+
 func (d *demo) sayVerdict(r verify.Report) {
-	if r.OK() {
-		d.say("verify    every input has exactly one outcome, sums agree, state and offsets agree: OK (%s records, %s)", thousands(r.Records), milliseconds(r.Took))
-		return
-	}
-	d.say("verify    FAILED: %d violations", len(r.Violations))
-	for _, v := range r.Violations[:min(3, len(r.Violations))] {
+	d.say("verify    %s (%s records, %s)", resultText(r), thousands(r.Records), milliseconds(r.Took))
+	for _, v := range r.Violations[:min(shownViolations, len(r.Violations))] {
 		d.say("%s", v)
+	}
+	if r.OK() && !d.feeder.agrees(r) {
+		d.say("FAILED: what the events became is not what they were made to become")
 	}
 }
 
