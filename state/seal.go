@@ -90,8 +90,26 @@ func (v *View) sealTables() {
 		if e.live {
 			v.seal.digest += v.hasher.record(e.key, e.value)
 		}
-		v.emit(e.key, e.value)
+		v.emit(e.key, absolute(e))
 	}
+}
+
+// absolute returns what the state topic gets for a key: its whole value, never a change to it. A change that is replayed
+// twice, or whose predecessor compaction removed, is another value.
+func absolute(e *entry) []byte {
+	if mutant.On("delta-instead-of-absolute") && e.live && e.oldLive {
+		return e.value[commonPrefix(e.old, e.value):]
+	}
+	return e.value
+}
+
+// commonPrefix serves the mutant delta-instead-of-absolute.
+func commonPrefix(a, b []byte) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // sealIDs packs the ids of a store, one record per bucket. Ids that ceased to count within the transaction are left out:
