@@ -12,6 +12,7 @@ package devbroker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,10 @@ type Options struct {
 }
 
 // Broker is a running cluster. Close it.
-type Broker struct{ cluster *kfake.Cluster }
+type Broker struct {
+	cluster *kfake.Cluster
+	addrs   []string // kept, because a closed cluster does not answer
+}
 
 // Start listens on the loopback interface and returns when the cluster answers. Topics are made by request only: a client that
 // names an unknown topic is told so, as on a production cluster.
@@ -52,11 +56,11 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded broker: %w; choose other ports, or none for free ones", err)
 	}
-	return &Broker{cluster}, nil
+	return &Broker{cluster, cluster.ListenAddrs()}, nil
 }
 
-// Addrs are the brokers' addresses, host:port, fit for bootstrap.servers.
-func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
+// Addrs are the brokers' addresses, host:port, fit for bootstrap.servers, also after Close. The slice is the caller's.
+func (b *Broker) Addrs() []string { return slices.Clone(b.addrs) }
 
 // String is Addrs in one string, separated by commas.
 func (b *Broker) String() string { return strings.Join(b.Addrs(), ",") }

@@ -70,6 +70,9 @@ func TestCloseTwiceIsHarmless(t *testing.T) {
 	b, _, _ := start(t, devbroker.Options{})
 	b.Close()
 	b.Close()
+	if len(b.Addrs()) != 1 {
+		t.Errorf("a closed broker forgets its addresses: %v", b.Addrs())
+	}
 }
 
 func TestStartNamesTheWayOutWhenThePortIsTaken(t *testing.T) {
