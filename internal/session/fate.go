@@ -56,7 +56,7 @@ func passes(err error) bool {
 	}
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
-		return ke.Retriable || ke.Code == kerr.UnstableOffsetCommit.Code || ke.Code == kerr.UnknownTopicOrPartition.Code
+		return ke.Retriable || ke.Code == kerr.ConcurrentTransactions.Code || ke.Code == kerr.UnstableOffsetCommit.Code || ke.Code == kerr.UnknownTopicOrPartition.Code
 	}
 	return FateOf(err) != Fatal
 }
