@@ -180,7 +180,7 @@ func checkAccepted(t *testing.T, value []byte, e ledger.Event) {
 
 func FuzzAccount(f *testing.F) {
 	f.Add([]byte(`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"-1.00","status":"open","version":7}`))
-	f.Add([]byte(`{"currency":"JPY","balance":"5","held":"0","minimum":"0","status":"closed","version":0} `))
+	f.Add([]byte(`{"currency":"JPY","balance":"5","held":"0","minimum":"0","status":"closed","version":0}x`))
 	f.Add([]byte(`{"version":1,"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"frozen"}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		a, err := topology.Accounts.Decode(value)
@@ -221,6 +221,8 @@ func TestAnImpossibleAccountIsNeitherReadNorWritten(t *testing.T) {
 		`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":-1}`,
 		`{"currency":"XXX","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":1}`,
 		`{"currency":"INR","balance":"5.00","status":"open","version":1}`,
+		`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":1}{}`,
+		`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":01}`,
 		`{}`, ``, `null`,
 	} {
 		if a, err := topology.Accounts.Decode([]byte(in)); err == nil {
