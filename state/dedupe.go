@@ -64,6 +64,7 @@ func (d Dedupe) Check(s Scope, id string, at time.Time, content Fingerprint) Ver
 }
 
 // First returns where an id that Check calls Duplicate or Conflict was first seen; false when it is not remembered.
+// Its partition is that of the record being handled, since a task has one; -1 outside a record.
 func (d Dedupe) First(s Scope, id string) (record.Position, bool) {
 	v := s.View()
 	if !v.owns(d.spec) {
