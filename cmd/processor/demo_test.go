@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,16 +89,70 @@ func TestDemoExits3WhenOneCentDiffers(t *testing.T) {
 	}
 }
 
-// oneCentMore raises the balance of an applied update by one in its last digit.
+func TestKeptDemoStaysUntilASignalAndLeavesNothingBehind(t *testing.T) {
+	p := spawn(t, "demo", "--keep", "--events", "200")
+	eventually(t, "the demo says how to use it", func() bool { return strings.Contains(p.stdout.String(), "verify  ") })
+	text := p.stdout.String()
+	if n := countLines(text); n > 40 {
+		t.Errorf("%d lines:\n%s", n, text)
+	}
+	brokers := regexp.MustCompile(`--bootstrap-servers (\S+)`).FindStringSubmatch(text)
+	pid := regexp.MustCompile(`the processor \(pid (\d+)\)`).FindStringSubmatch(text)
+	if brokers == nil || pid == nil {
+		t.Fatalf("no address or no pid in\n%s", text)
+	}
+	cli, stdout, stderr := newTestCLI()
+	if code := cli.execute(t.Context(), []string{"verify", "--application-id", demoApp, "--bootstrap-servers", brokers[1]}); code != exitOK {
+		t.Errorf("verify exits %d: %s%s", code, stdout, stderr)
+	}
+	interrupt(t, p)
+	if code := p.wait(t, 20*time.Second); code != exitOK {
+		t.Errorf("exit %d: %s", code, p.stderr.String())
+	}
+	n, err := strconv.Atoi(pid[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(n, 0); err == nil {
+		t.Errorf("the processor (pid %d) is still there", n)
+	}
+}
+
+func TestInterruptedDemoExits130AndLeavesNothingBehind(t *testing.T) {
+	p := spawn(t, "demo", "--events", "50000")
+	eventually(t, "the processor runs", func() bool { return strings.Contains(p.stdout.String(), "run 1 ") })
+	interrupt(t, p)
+	if code := p.wait(t, 20*time.Second); code != exitInterrupted || !strings.Contains(p.stderr.String(), "error: stopped by signal: interrupt") {
+		t.Errorf("exit %d: %s", code, p.stderr.String())
+	}
+	pid := regexp.MustCompile(`pid (\d+)`).FindAllStringSubmatch(p.stdout.String(), -1)
+	for _, m := range pid {
+		if n, err := strconv.Atoi(m[1]); err != nil || syscall.Kill(n, 0) == nil {
+			t.Errorf("pid %s is still there", m[1])
+		}
+	}
+}
+
+func TestDemoNeedsAnEventForEachKill(t *testing.T) {
+	cli, _, stderr := newTestCLI()
+	if code := cli.execute(t.Context(), []string{"demo", "--events", "3"}); code != exitUsage || !strings.Contains(stderr.String(), "--events: 3") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+// oneCentMore raises the balance of an applied update by one cent, if it has cents.
 func oneCentMore(r *kgo.Record) bool {
 	var u struct {
 		Outcome, Currency, Balance string
 		Version                    int
 	}
-	if r.Topic != topology.Updates.Name || json.Unmarshal(r.Value, &u) != nil || u.Outcome != "applied" || u.Version < 2 || strings.HasSuffix(u.Balance, "9") {
+	if r.Topic != topology.Updates.Name || json.Unmarshal(r.Value, &u) != nil || u.Outcome != "applied" || u.Version < 2 {
 		return false
 	}
 	last := len(u.Balance) - 1
+	if cents := last > 2 && u.Balance[last-2] == '.'; !cents || u.Balance[last] == '9' {
+		return false
+	}
 	more := u.Balance[:last] + string(u.Balance[last]+1)
 	r.Value = []byte(strings.Replace(string(r.Value), fmt.Sprintf("%q:%q", "balance", u.Balance), fmt.Sprintf("%q:%q", "balance", more), 1))
 	return true

@@ -31,6 +31,7 @@ var diagnoses = []diagnosis{
 	{is(kerr.TransactionalIDAuthorizationFailed), exitFailed, "the user lacks WRITE and DESCRIBE on transactional ids with the prefix application.id"},
 	{is(kerr.ClusterAuthorizationFailed), exitFailed, "the user lacks a right on the cluster"},
 	{is(kerr.UnknownTopicOrPartition), exitNotFound, "the topic does not exist: processor topics plan shows what is missing, topics apply creates it"},
+	{says("not exist: "), exitNotFound, "processor topics plan shows what is missing"}, // our own packages' words
 	{is(kerr.GroupIDNotFound), exitNotFound, "the group does not exist: nothing ran under this application.id yet"},
 	{as[x509.HostnameError], exitFailed, "the certificate names another host: put the name it shows into bootstrap.servers and the broker's advertised.listeners, or set ssl.endpoint.identification.algorithm to empty"},
 	{as[x509.UnknownAuthorityError], exitFailed, "the broker's certificate is signed by an authority that is not trusted here: name its PEM file in ssl.truststore.location"},

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/verify"
+	"github.com/tallystick/tallystick/ledger/topology"
+)
+
+// processSome runs the job over n generated events and stops it.
+func processSome(t *testing.T, cfg Config, n int) {
+	t.Helper()
+	onlooker := newOnlooker(feedSome(t, cfg, n), cfg.ApplicationID)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	cli, _, _ := newTestCLI()
+	cfg.AdminListen = ""
+	go func() { ended <- cli.runProcessor(ctx, cfg, runOptions{}) }()
+	if err := onlooker.awaitCommitted(t.Context(), topology.Credits.Name); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyExitsByWhatItFinds(t *testing.T) {
+	_, cfg := startJob(t)
+	processSome(t, cfg, 300)
+	flags := []string{"verify", "--bootstrap-servers", strings.Join(cfg.BootstrapServers, ",")}
+
+	cli, stdout, stderr := newTestCLI()
+	if code := cli.execute(t.Context(), flags); code != exitOK || !strings.Contains(stdout.String(), "OK: every event has exactly one outcome") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+	cli, stdout, stderr = newTestCLI()
+	code := cli.execute(t.Context(), append(flags, "-o", "json"))
+	var r verify.Report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || code != exitOK || r.Inputs != 300 || !r.OK() {
+		t.Errorf("exit %d, %v: %s%s", code, err, stdout, stderr)
+	}
+
+	forge(t, cfg)
+	cli, stdout, stderr = newTestCLI()
+	if code := cli.execute(t.Context(), flags); code != exitCheckFailed || !strings.Contains(stdout.String(), "VIOLATED: ") || !strings.Contains(stderr.String(), "error: the history is violated") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// forge repeats an update of an input that has one already.
+func forge(t *testing.T, cfg Config) {
+	t.Helper()
+	var last *kgo.Record
+	if err := readCommitted(t.Context(), cfg, topology.Updates.Name, func(r *kgo.Record) error { last = r; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	client, err := cfg.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	again := &kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: last.Value}
+	if err := client.ProduceSync(t.Context(), again).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyNamesWhatIsMissing(t *testing.T) {
+	_, cfg := startJob(t)
+	brokers := strings.Join(cfg.BootstrapServers, ",")
+	for _, c := range []struct {
+		args []string
+		code exitCode
+		says string
+	}{
+		{[]string{"--application-id", "nobody"}, exitNotFound, "nobody-"},
+		{[]string{"--start", "0:12"}, exitUsage, `"0:12" is not partition=offset`},
+		{[]string{"--start", "-1=12"}, exitUsage, "not partition=offset"},
+	} {
+		cli, stdout, stderr := newTestCLI()
+		if code := cli.execute(t.Context(), append([]string{"verify", "--bootstrap-servers", brokers}, c.args...)); code != c.code || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%q exits %d: %s%s", c.args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestUndecidedIsUnavailable(t *testing.T) {
+	err := fmt.Errorf("verify: %w", &verify.UndecidedError{Partition: 2, Reason: "a transaction is open"})
+	wantHint(t, undecided(err), exitUnavailable, "nothing proven")
+	if other := errors.New("x"); undecided(other) != other || undecided(nil) != nil {
+		t.Error("other errors are left alone")
+	}
+}
+
+func TestStartOffsets(t *testing.T) {
+	got, err := startOffsets([]string{"0=12", "3=0"})
+	if err != nil || !reflect.DeepEqual(got, map[int32]int64{0: 12, 3: 0}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestReportTextNamesEverything(t *testing.T) {
+	r := verify.Report{
+		App: "ledger", Partitions: 1, Inputs: 1234, Applied: 1200, Rejected: map[string]int64{"overflow": 2, "unknown_account": 2, "account_closed": 9},
+		Duplicates: 3, DeadLetters: map[string]int64{}, AppliedAgain: 1, Sums: map[string]verify.Sum{"INR": {Credits: "2.00", Debits: "1.00", Balances: "1.01"}},
+		OpenTransactions: []verify.OpenTransaction{{Topic: "ledger-updates", Partition: 1, Stable: 7, End: 9}},
+		Violations:       []verify.Violation{{Verdict: verify.Money, Text: "INR differs"}}, Counts: map[verify.Verdict]int64{verify.Money: 1},
+	}
+	text := reportText(r)
+	for _, want := range []string{"1,234 in 1 partition", "13: account_closed 9, overflow 2, unknown_account 2", "whose dedupe.window had passed",
+		"credits 2.00 − debits 1.00 = balances 1.01", "ledger-updates/1 from offset 7 to 9", "VIOLATED: money 1", "\nmoney: INR differs"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
