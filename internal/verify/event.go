@@ -147,12 +147,12 @@ func (r *eventReader) members(src []byte) {
 	if err != nil || !r.scan.atEnd() {
 		r.bad |= set(malformedJSON)
 	}
+	if r.bad != 0 && repeats(src) {
+		r.bad |= set(duplicateName)
+	}
 }
 
 func (r *eventReader) member(m member) {
-	if repeats(m.value) {
-		r.bad |= set(duplicateName)
-	}
 	name, _ := text(m.name)
 	i := memberIndex(name)
 	if i < 0 {

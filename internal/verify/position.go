@@ -52,13 +52,14 @@ func (r *outcomeReader) intern(name []byte) string {
 	return r.topic
 }
 
-// parsePosition reads topic/partition/offset, the form of headers. A topic's name has no slash.
+// parsePosition reads topic/partition/offset, the form of headers.
 func parsePosition(text []byte) (p position, ok bool) {
-	parts := bytes.Split(text, []byte{'/'})
-	if len(parts) != 3 || len(parts[0]) == 0 {
+	second := bytes.LastIndexByte(text, '/')
+	first := bytes.LastIndexByte(text[:max(second, 0)], '/')
+	if first <= 0 {
 		return p, false
 	}
-	partition, err1 := strconv.ParseInt(string(parts[1]), 10, 32)
-	offset, err2 := strconv.ParseInt(string(parts[2]), 10, 64)
-	return position{string(parts[0]), int32(partition), offset}, err1 == nil && err2 == nil && partition >= 0 && offset >= 0
+	partition, err1 := strconv.ParseInt(string(text[first+1:second]), 10, 32)
+	offset, err2 := strconv.ParseInt(string(text[second+1:]), 10, 64)
+	return position{string(text[:first]), int32(partition), offset}, err1 == nil && err2 == nil && partition >= 0 && offset >= 0
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -178,7 +179,9 @@ func (r *Report) add(v Violation) {
 }
 
 func (r *Report) sort() {
-	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return int(a.Partition) - int(b.Partition) })
+	slices.SortStableFunc(r.Violations, func(a, b Violation) int { // those of all partitions, -1, come last
+		return cmp.Compare(uint32(a.Partition), uint32(b.Partition))
+	})
 	slices.SortFunc(r.OpenTransactions, func(a, b OpenTransaction) int {
 		if a.Topic != b.Topic {
 			return strings.Compare(a.Topic, b.Topic)

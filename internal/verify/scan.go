@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -72,7 +73,9 @@ func text(raw []byte) (content []byte, ok bool) {
 	return content, err == nil
 }
 
-// repeats reports whether a nested value repeats a name.
-func repeats(raw []byte) bool {
-	return (raw[0] == '{' || raw[0] == '[') && !jsontext.Value(raw).IsValid()
+// repeats reports whether a text that is not in order repeats a name, at any depth, before it breaks off.
+func repeats(src []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(src))
+	_, err := d.ReadValue()
+	return errors.Is(err, jsontext.ErrDuplicateName)
 }

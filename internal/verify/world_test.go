@@ -392,7 +392,8 @@ func (j *job) put(key, value string) {
 
 func (j *job) putIDs() {
 	buckets := map[int64][]string{}
-	for _, id := range j.fresh {
+	slices.Sort(j.fresh)
+	for _, id := range slices.Compact(j.fresh) {
 		buckets[j.ids[id].bucket] = append(buckets[j.ids[id].bucket], id)
 	}
 	for _, end := range slices.Sorted(maps.Keys(buckets)) {
