@@ -1,0 +1,295 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// fault is a kind of fault. do may take fake time; what it arms stays armed for a while.
+type fault struct {
+	name string
+	do   func(w *world, p *process)
+}
+
+// faults are all kinds. The order is part of what a seed means.
+func faults() []fault {
+	return []fault{
+		{"kill", killNow},
+		{"kill at a step", killAtStep},
+		{"kill at a request", killAtRequest},
+		{"kill, late request", killWithLateRequest},
+		{"freeze", freezeNow},
+		{"freeze before the commit", freezeAtStep},
+		{"scale", scale},
+		{"rebalance storm", storm},
+		{"leaders move", func(w *world, _ *process) { w.cluster.ShufflePartitionLeaders() }},
+		{"coordinators move", func(w *world, _ *process) { w.cluster.RehashCoordinators() }},
+		{"EndTxn answer lost", lose("EndTxn answer", keyEndTxn, dropResponse)},
+		{"EndTxn lost", lose("EndTxn", keyEndTxn, dropRequest)},
+		{"TxnOffsetCommit answer lost", lose("TxnOffsetCommit answer", keyTxnOffsetCommit, dropResponse)},
+		{"TxnOffsetCommit lost", lose("TxnOffsetCommit", keyTxnOffsetCommit, dropRequest)},
+		{"Produce answer lost", lose("Produce answer", keyProduce, dropResponse)},
+		{"Produce lost", lose("Produce", keyProduce, dropRequest)},
+		{"InitProducerID answer lost", loseAtStart("InitProducerID answer", keyInitProducerID, dropResponse)},
+		{"InitProducerID lost", loseAtStart("InitProducerID", keyInitProducerID, dropRequest)},
+		{"EndTxn answers lost for long", loseAllEnds},
+		{"EndTxn late", lateEnd},
+		{"EndTxn hangs", lose("EndTxn hang", keyEndTxn, hang)},
+		{"EndTxn applied, answered unknown", appliedButUnknown},
+		{"EndTxn answered with an error", refuseEnd},
+		{"TxnOffsetCommit answered with an error", refuseOffsets},
+		{"Produce answered with an error", refuseProduce},
+		{"InitProducerID answered with an error", refuseInit},
+		{"record too large", tooLarge},
+		{"member unknown", memberUnknown},
+		{"unreachable", unreachable},
+		{"marker late", lateMarker},
+		{"restore interrupted", interruptRestore},
+	}
+}
+
+// oneOf chooses by the world's seed.
+func oneOf[T any](w *world, of ...T) T { return of[w.rng.IntN(len(of))] }
+
+func killNow(w *world, p *process) {
+	p.kill()
+	if w.rng.IntN(2) == 0 {
+		w.sleep(20 * time.Second)
+	}
+	w.revive(p)
+}
+
+// await waits until a trap went off, or kills the process after a while.
+func await(p *process, sprung <-chan struct{}) {
+	select {
+	case <-sprung:
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+	}
+	p.kill()
+}
+
+func killAtStep(w *world, p *process) {
+	step := oneOf(w, "produced", "produced", "committed", "aborted")
+	sprung := make(chan struct{})
+	var once sync.Once
+	trap := func(at string) {
+		if at == step {
+			once.Do(func() { p.kill(); close(sprung) })
+		}
+	}
+	p.hold.Store(&trap)
+	await(p, sprung)
+	w.revive(p)
+}
+
+func killAtRequest(w *world, p *process) {
+	key := oneOf(w, keyProduce, keyTxnOffsetCommit, keyEndTxn, keyEndTxn, keyHeartbeat, keyFetch, keyInitProducerID, keyJoinGroup)
+	sprung := make(chan struct{})
+	var once sync.Once
+	p.net.arm(&rule{name: "kill", key: key, skip: w.rng.IntN(3), left: 1, order: order{
+		deed: oneOf(w, pass, dropResponse), then: func() { once.Do(func() { p.kill(); close(sprung) }) },
+	}})
+	await(p, sprung)
+	w.revive(p)
+}
+
+// killWithLateRequest kills a process whose last request sits in a socket and reaches the broker when its successor works.
+func killWithLateRequest(w *world, p *process) {
+	key := oneOf(w, keyProduce, keyTxnOffsetCommit, keyEndTxn)
+	sprung := make(chan struct{})
+	var once sync.Once
+	late := time.Duration(w.rng.IntN(6000)) * time.Millisecond
+	p.net.arm(&rule{name: "late after kill", key: key, skip: w.rng.IntN(3), left: 1, order: order{
+		deed: delayRequest, delay: late, then: func() {
+			once.Do(func() {
+				go func() {
+					time.Sleep(time.Millisecond)
+					p.kill()
+					close(sprung)
+				}()
+			})
+		},
+	}})
+	await(p, sprung)
+	w.revive(p)
+}
+
+func freezeNow(w *world, p *process) {
+	p.net.freeze()
+	time.Sleep(time.Duration(5+w.rng.IntN(40)) * time.Second)
+	p.net.thaw()
+}
+
+// freezeAtStep makes a zombie: the worker stands still between flush and commit for longer than session and transaction.
+func freezeAtStep(w *world, p *process) {
+	sprung := make(chan struct{})
+	var once sync.Once
+	trap := func(at string) {
+		if at == "produced" {
+			once.Do(func() {
+				p.net.freeze()
+				close(sprung)
+				time.Sleep(time.Duration(11+w.incarnations%3*15) * time.Second)
+				p.net.thaw()
+			})
+		}
+	}
+	p.hold.Store(&trap)
+	select {
+	case <-sprung:
+		time.Sleep(45 * time.Second)
+	case <-time.After(20 * time.Second):
+	}
+	p.hold.Store(nil)
+}
+
+func scale(w *world, p *process) {
+	if len(w.slots) > 1 && w.rng.IntN(2) == 0 {
+		w.remove(p)
+		p.leave()
+		return
+	}
+	if len(w.slots) < 4 {
+		w.launch(w.freeSlot())
+	}
+}
+
+// storm goes to four processes, to one, and to two, with little time in between.
+func storm(w *world, _ *process) {
+	for len(w.slots) < 4 {
+		w.launch(w.freeSlot())
+		w.sleep(2 * time.Second)
+	}
+	for len(w.slots) > 1 {
+		p := w.slots[w.rng.IntN(len(w.slots))]
+		w.remove(p)
+		p.leave()
+		w.sleep(2 * time.Second)
+	}
+	w.launch(w.freeSlot())
+}
+
+func lose(name string, key int16, d deed) func(*world, *process) {
+	return func(w *world, p *process) {
+		p.net.arm(&rule{name: name, key: key, skip: w.rng.IntN(2), left: 1 + w.rng.IntN(3), order: order{deed: d}})
+	}
+}
+
+// loseAtStart restarts the process, because it sends such requests only when a session opens.
+func loseAtStart(name string, key int16, d deed) func(*world, *process) {
+	return func(w *world, p *process) {
+		p.kill()
+		w.revive(p)
+		lose(name, key, d)(w, w.all[len(w.all)-1])
+	}
+}
+
+func loseAllEnds(w *world, p *process) {
+	r := &rule{name: "EndTxn answers", key: keyEndTxn, left: 1000, order: order{deed: dropResponse}}
+	p.net.arm(r)
+	time.Sleep(30 * time.Second)
+	p.net.mu.Lock()
+	r.left = 0
+	p.net.mu.Unlock()
+}
+
+func lateEnd(w *world, p *process) {
+	late := time.Duration(8+w.rng.IntN(25)) * time.Second
+	p.net.arm(&rule{name: "EndTxn late", key: keyEndTxn, left: 1, order: order{deed: delayRequest, delay: late}})
+}
+
+// appliedButUnknown makes the session return (false, nil) for a transaction that committed.
+func appliedButUnknown(w *world, p *process) {
+	p.net.arm(&rule{name: "EndTxn unknown", key: keyEndTxn, skip: w.rng.IntN(3), left: 1, order: order{deed: answerError, code: kerr.UnknownServerError.Code}})
+}
+
+// ours limits an injected error to the job: upstream has its own.
+func ours(req kmsg.Request) bool {
+	switch r := req.(type) {
+	case *kmsg.EndTxnRequest:
+		return r.TransactionalID != upstreamID
+	case *kmsg.InitProducerIDRequest:
+		return r.TransactionalID != nil && *r.TransactionalID != upstreamID
+	case *kmsg.ProduceRequest:
+		return r.TransactionID != nil && *r.TransactionID != upstreamID
+	}
+	return true
+}
+
+func refuseEnd(w *world, p *process) {
+	err := oneOf(w, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.CoordinatorNotAvailable)
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: err, Count: 1 + w.rng.IntN(3), When: ours})
+}
+
+func refuseOffsets(w *world, p *process) {
+	err := oneOf(w, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions, kerr.IllegalGeneration, kerr.UnknownMemberID)
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: err, Count: 1})
+}
+
+func refuseProduce(w *world, p *process) {
+	err := oneOf(w, kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut, kerr.NotEnoughReplicas)
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: oneOf(w, updatesTopic, stateTopic), Err: err, Count: 1 + w.rng.IntN(4), When: ours})
+}
+
+func refuseInit(w *world, p *process) {
+	err := oneOf(w, kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress)
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: err, Count: 1 + w.rng.IntN(3), When: ours})
+	p.kill()
+	w.revive(p)
+}
+
+// tooLarge refuses one record, once in a world: the engine blames an input that is refused twice.
+func tooLarge(w *world, p *process) {
+	if w.refusals++; w.refusals > 1 {
+		return
+	}
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: oneOf(w, updatesTopic, stateTopic), Err: kerr.MessageTooLarge, Count: 1, When: ours})
+}
+
+func memberUnknown(w *world, p *process) {
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: oneOf(w, kerr.UnknownMemberID, kerr.IllegalGeneration), Count: 1})
+}
+
+// inject remembers injected errors, so that those that met nothing end with the faults.
+func (w *world) inject(f kfake.Fault) { w.injected = append(w.injected, w.cluster.Fault(f)) }
+
+func unreachable(w *world, p *process) {
+	p.net.down()
+	w.sleep(30 * time.Second)
+	p.net.up()
+}
+
+// lateMarker restarts a process on brokers whose state partitions have not got the last markers yet.
+func lateMarker(w *world, p *process) {
+	p.kill()
+	w.revive(p)
+	next := w.all[len(w.all)-1]
+	next.net.lag.set(int64(1 + w.rng.IntN(40)))
+	time.Sleep(time.Duration(1000+w.rng.IntN(5000)) * time.Millisecond)
+	next.net.lag.set(0)
+}
+
+// interruptRestore makes the state topic slow for a restarted process, and moves its tasks away while it restores.
+func interruptRestore(w *world, p *process) {
+	p.kill()
+	w.revive(p)
+	next := w.all[len(w.all)-1]
+	next.net.lag.set(int64(5 + w.rng.IntN(40)))
+	time.Sleep(time.Duration(100+w.rng.IntN(1500)) * time.Millisecond)
+	if len(w.slots) < 4 {
+		w.launch(w.freeSlot())
+	}
+	if w.rng.IntN(2) == 0 {
+		next.kill()
+		w.revive(next)
+	}
+	w.sleep(3 * time.Second)
+	next.net.lag.set(0)
+}

@@ -1,0 +1,161 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/ledger"
+	"github.com/tallystick/tallystick/ledger/generate"
+	"github.com/tallystick/tallystick/pipeline"
+)
+
+// feeder is the upstream: one transactional producer. One in three of its transactions aborts; what those carried must leave
+// no trace.
+type feeder struct {
+	w      *world
+	rng    *rand.Rand
+	events *generate.Generator
+	ghosts *generate.Generator // what aborted transactions carry
+	client *kgo.Client
+	orders chan int // so many events, soon
+	done   chan struct{}
+
+	fed     int
+	aborted int
+	classes map[generate.Class]int64
+	settled map[int32]bool // partitions whose stream time is certainly not that of a record from 1970
+}
+
+func newFeeder(w *world, seed uint64) *feeder {
+	cfg := generate.Config{Events: 1 << 30, Accounts: 50, Duplicates: 0.08, Conflicts: 0.03, Malformed: 0.04, Refused: 0.08, Seed: seed}
+	events, err := generate.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cfg.Seed = seed ^ 1<<40
+	ghosts, err := generate.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	client, err := kgo.NewClient(append(w.direct(), kgo.TransactionalID(upstreamID), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &feeder{
+		w: w, rng: rand.New(rand.NewPCG(seed, 0xfeed)), events: events, ghosts: ghosts, client: client,
+		orders: make(chan int, 256), done: make(chan struct{}), classes: map[generate.Class]int64{}, settled: map[int32]bool{},
+	}
+}
+
+// run feeds what is ordered until orders is closed.
+func (f *feeder) run(ctx context.Context) {
+	defer close(f.done)
+	defer f.client.Close()
+	for n := range f.orders {
+		for n > 0 {
+			some := min(n, 5+f.rng.IntN(60))
+			f.feed(ctx, some)
+			n -= some
+			if f.w.pace > 0 {
+				time.Sleep(time.Duration(f.rng.Int64N(int64(f.w.pace))))
+			}
+		}
+	}
+}
+
+// feed commits n events, after a transaction that aborts in one case of two: one in three of all.
+func (f *feeder) feed(ctx context.Context, n int) {
+	if f.rng.IntN(2) == 0 {
+		f.transaction(ctx, 3+f.rng.IntN(10), f.ghost, kgo.TryAbort)
+		f.aborted++
+	}
+	f.transaction(ctx, n, f.event, kgo.TryCommit)
+	f.fed += n
+}
+
+func (f *feeder) transaction(ctx context.Context, n int, next func() *kgo.Record, end kgo.TransactionEndTry) {
+	if err := f.client.BeginTransaction(); err != nil {
+		f.w.fail("feed: begin: %v", err)
+		return
+	}
+	for range n {
+		f.client.Produce(ctx, next(), func(_ *kgo.Record, err error) {
+			if err != nil {
+				f.w.fail("feed: produce: %v", err)
+			}
+		})
+	}
+	if err := f.client.Flush(ctx); err != nil {
+		f.w.fail("feed: flush: %v", err)
+	}
+	if f.rng.IntN(16) == 0 { // upstream is slow: its records stay undecided, and those of others wait behind them
+		time.Sleep(time.Duration(f.rng.IntN(3000)) * time.Millisecond)
+	}
+	if err := f.client.EndTransaction(ctx, end); err != nil {
+		f.w.fail("feed: end: %v", err)
+	}
+	f.w.journal.logf("schedule.txt", "fed %d, commit=%v", n, end)
+}
+
+func (f *feeder) ghost() *kgo.Record {
+	r, _ := f.ghosts.Next()
+	return f.record(&r)
+}
+
+func (f *feeder) event() *kgo.Record {
+	if f.rng.IntN(150) == 0 {
+		if r := f.odd(); r != nil {
+			return r
+		}
+	}
+	r, _ := f.events.Next()
+	f.classes[r.Class]++
+	rec := f.record(&r)
+	if r.Class.Outcome == ledger.Applied {
+		f.settled[rec.Partition] = true
+	}
+	return rec
+}
+
+func (f *feeder) record(r *generate.Record) *kgo.Record {
+	rec := &kgo.Record{Topic: inputTopic, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	if r.Key == nil {
+		rec.Partition = int32(f.rng.IntN(partitions))
+	} else {
+		rec.Partition = pipeline.Murmur2.Partition(r.Key, partitions)
+	}
+	return rec
+}
+
+// odd makes a record whose time stamp or place is wrong, nil when it cannot know what becomes of it.
+func (f *feeder) odd() *kgo.Record {
+	account := fmt.Sprintf("ODD-%d", f.rng.IntN(20))
+	value := fmt.Sprintf(`{"event_id":"ODD-%d","account_id":%q,"amount":"1.00","currency":"INR","occurred_at":"2026-01-01T00:00:00Z"}`, f.rng.Int64(), account)
+	rec := &kgo.Record{Topic: inputTopic, Key: []byte(account), Value: []byte(value)}
+	rec.Partition = pipeline.Murmur2.Partition(rec.Key, partitions)
+	reason := ledger.FutureTimestamp
+	switch f.rng.IntN(3) {
+	case 0:
+		rec.Timestamp = time.Now().Add(100 * 365 * 24 * time.Hour)
+	case 1:
+		rec.Partition = (rec.Partition + 1) % partitions
+		reason = ledger.WrongPartition
+	case 2:
+		if !f.settled[rec.Partition] {
+			return nil
+		}
+		rec.Timestamp = time.UnixMilli(0)
+		reason = ledger.OutsideDedupeWindow
+	}
+	f.classes[generate.Class{Outcome: ledger.DeadLettered, Reason: reason}]++
+	return rec
+}

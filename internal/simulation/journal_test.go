@@ -1,0 +1,71 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// journal keeps what happened in a world, in fake time. It is written down only when the world's judgement fails.
+type journal struct {
+	mu    sync.Mutex
+	began time.Time
+	logs  map[string]*bytes.Buffer // by file name
+}
+
+const maxLog = 16 << 20 // bytes of one file
+
+func newJournal() *journal { return &journal{began: time.Now(), logs: map[string]*bytes.Buffer{}} }
+
+// logf adds a line to a file, with the time since the world began.
+func (j *journal) logf(file, format string, args ...any) {
+	line := fmt.Sprintf("%12s ", time.Since(j.began).Round(100*time.Microsecond)) + fmt.Sprintf(format, args...)
+	j.write(file, append([]byte(line), '\n'))
+}
+
+func (j *journal) write(file string, line []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := j.logs[file]
+	if b == nil {
+		b = &bytes.Buffer{}
+		j.logs[file] = b
+	}
+	if b.Len() < maxLog {
+		b.Write(line)
+	}
+}
+
+// file is an io.Writer that adds to one file, each Write a line with the time in front.
+func (j *journal) file(name string) journalFile { return journalFile{j, name} }
+
+type journalFile struct {
+	j    *journal
+	name string
+}
+
+func (f journalFile) Write(b []byte) (int, error) {
+	f.j.logf(f.name, "%s", strings.TrimRight(string(b), "\n"))
+	return len(b), nil
+}
+
+// keep writes all files into dir.
+func (j *journal) keep(dir string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, b := range j.logs {
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/verify"
+	"github.com/tallystick/tallystick/ledger"
+	"github.com/tallystick/tallystick/ledger/generate"
+)
+
+// judge audits what is left in the topics, and compares it with the generator's books. It returns the verdicts' names.
+func (w *world) judge() (verify.Report, []string) {
+	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
+	defer cancel()
+	report, err := verify.Run(ctx, verify.Config{Opts: w.direct(), App: app, Window: w.window, AutoCreate: true, Workers: 1})
+	var verdicts []string
+	if err != nil {
+		w.fail("verify: %v", err)
+	}
+	for _, v := range report.Violations {
+		verdicts = append(verdicts, string(v.Verdict))
+		w.fail("%s", v)
+	}
+	if err == nil && len(verdicts) == 0 {
+		w.compare(&report)
+	}
+	return report, verdicts
+}
+
+// compare holds the judge's counts and sums against the generator's.
+func (w *world) compare(r *verify.Report) {
+	same := func(what string, got, want int64) {
+		if got != want {
+			w.fail("books: %s: %d in the topics, %d by the generator", what, got, want)
+		}
+	}
+	var inputs int64
+	for class, n := range w.feeder.classes {
+		inputs += n
+		switch class.Outcome {
+		case ledger.Applied:
+			same("applied", r.Applied, n)
+		case ledger.Passed:
+			same("duplicates", r.Duplicates, n)
+		case ledger.Rejected:
+			same("rejected "+string(class.Reason), r.Rejected[string(class.Reason)], n)
+		case ledger.DeadLettered:
+			same("dead letters "+string(class.Reason), r.DeadLetters[string(class.Reason)], n)
+		}
+	}
+	same("inputs", r.Inputs, inputs)
+	for currency, want := range sums(w.feeder.events.Balances()) {
+		got, ok := new(big.Rat).SetString(r.Sums[currency].Balances)
+		if !ok || got.Cmp(want) != 0 {
+			w.fail("books: %s: balances are %s, the generator's %s", currency, r.Sums[currency].Balances, want.FloatString(4))
+		}
+	}
+}
+
+func sums(balances []generate.Balance) map[string]*big.Rat {
+	m := map[string]*big.Rat{}
+	for _, b := range balances {
+		if m[b.Currency] == nil {
+			m[b.Currency] = new(big.Rat)
+		}
+		if x, ok := new(big.Rat).SetString(b.Balance); ok {
+			m[b.Currency].Add(m[b.Currency], x)
+		}
+	}
+	return m
+}
+
+// verdict is the end of a world: nothing, or what went wrong.
+func (w *world) verdict() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.problems) == 0 {
+		return ""
+	}
+	shown := w.problems
+	if len(shown) > 6 {
+		shown = append(shown[:6:6], fmt.Sprintf("… %d more", len(w.problems)-6))
+	}
+	return strings.Join(shown, "\n")
+}

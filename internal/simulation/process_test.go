@@ -1,0 +1,159 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/ledger/topology"
+	"github.com/tallystick/tallystick/pipeline"
+)
+
+// process is one incarnation of a process of the job.
+type process struct {
+	w       *world
+	slot    int
+	name    string // of this incarnation
+	named   bool   // has a group.instance.id; else the state directory names it
+	workers int
+	net     *network
+	dir     string // state.dir
+	stop    context.CancelFunc
+	done    chan struct{}
+	killed  atomic.Bool
+	hold    atomic.Pointer[func(step string)] // may block or kill at a step of the commit
+}
+
+// start runs a process in a slot. What an earlier incarnation left in its state directory is copied from dir: the kernel
+// would have freed its lock.
+func (w *world) start(slot, workers int, dir string) *process {
+	w.incarnations++
+	p := &process{
+		w: w, slot: slot, name: fmt.Sprintf("p%d.%d", slot, w.incarnations), named: slot%2 == 0, workers: workers,
+		net: newNetwork(w.stack.DialContext, &markerLag{topic: stateTopic, id: w.stateID}), done: make(chan struct{}),
+	}
+	p.dir = filepath.Join(w.dir, p.name)
+	if dir != "" {
+		if err := copyDir(dir, p.dir); err != nil {
+			w.fail("state directory: %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	p.stop = cancel
+	w.journal.logf("schedule.txt", "start %s, %d workers, named %v", p.name, workers, p.named)
+	go p.run(ctx)
+	return p
+}
+
+func copyDir(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(from, path)
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), b, 0o644)
+	})
+}
+
+func (p *process) run(ctx context.Context) {
+	defer close(p.done)
+	err := pipeline.Run(ctx, p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
+	p.w.journal.logf("schedule.txt", "end %s: %v", p.name, err)
+	if err != nil && !p.killed.Load() {
+		p.w.fail("process %s ended: %v", p.name, err)
+	}
+}
+
+func (p *process) config() pipeline.Config {
+	log := p.w.journal.file(p.name + ".log")
+	client := []kgo.Opt{kgo.Dialer(p.net.Dial)}
+	if p.w.clientLogs {
+		client = append(client, kgo.WithLogger(kgo.BasicLogger(log, kgo.LogLevelInfo, nil)))
+	}
+	cfg := pipeline.Config{
+		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1,
+		Events: p.events(), Logger: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	if p.named {
+		cfg.InstanceID = fmt.Sprintf("p%d", p.slot)
+	}
+	return cfg
+}
+
+func (p *process) at(step string) {
+	if h := p.hold.Load(); h != nil {
+		(*h)(step)
+	}
+}
+
+func (p *process) events() pipeline.Events {
+	t, log := &p.w.tally, p.w.journal.file(p.name+".log")
+	say := func(format string, args ...any) { fmt.Fprintf(log, format, args...) }
+	return pipeline.Events{
+		Produced: func(x pipeline.Transaction) { p.at("produced") },
+		Committed: func(x pipeline.Transaction) {
+			t.commits.Add(1)
+			p.at("committed")
+		},
+		Aborted: func(x pipeline.Transaction, err error) {
+			t.abort(err)
+			p.at("aborted")
+		},
+		Rebuilt:  func(i int, cause error) { t.rebuild(cause); say("worker %d rebuilt: %v", i, cause) },
+		Assigned: func(id pipeline.TaskID) { t.assigned.Add(1) },
+		Restored: func(r pipeline.Restore) {
+			t.restore(r)
+			say("restored %+v", r)
+		},
+		Lost:   func(id pipeline.TaskID) { t.lost.Add(1); say("lost %s", id) },
+		Fenced: func(id string) { t.fenced.Add(1); say("fenced %s", id) },
+		Stopped: func(id pipeline.TaskID, err error) {
+			t.stopped.Add(1)
+			if !p.killed.Load() {
+				p.w.fail("process %s: task %s stopped: %v", p.name, id, err)
+			}
+		},
+		Violated: func(invariant string, id pipeline.TaskID, err error) {
+			t.violated.Add(1)
+			p.w.found(invariant)
+			say("violated: %v", err)
+		},
+	}
+}
+
+// kill ends a process as kill -9 would: nothing of it reaches a broker any more, but for what sits in a socket already. It
+// does not wait.
+func (p *process) kill() {
+	p.killed.Store(true)
+	p.net.down()
+	p.net.thaw()
+	p.stop()
+}
+
+// leave stops a process in order, and waits for it.
+func (p *process) leave() {
+	p.stop()
+	select {
+	case <-p.done:
+	case <-time.After(2 * time.Minute):
+		p.w.fail("process %s does not end within two minutes of its stop", p.name)
+		p.kill()
+		<-p.done
+	}
+}

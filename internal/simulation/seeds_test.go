@@ -1,0 +1,121 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	eventsPerSeed = 2000
+	faultsPerSeed = 12
+	worldPatience = 90 * time.Second // real time
+)
+
+// plan is what a seed's world does.
+type plan struct {
+	seed   uint64
+	events int
+	steps  int
+	kinds  []fault
+}
+
+// run lives through a plan. What went wrong is in the world.
+func (pl plan) run(t *testing.T, j *journal) (w *world) {
+	w = newWorld(t, pl.seed, 3, j)
+	w.clientLogs = os.Getenv("TRACE") != ""
+	for range 2 + w.rng.IntN(2) {
+		w.launch(w.freeSlot())
+		w.sleep(time.Second)
+	}
+	w.feeder.orders <- 100
+	each := (pl.events - 200) / pl.steps
+	for range pl.steps {
+		w.sleep(3 * time.Second)
+		w.feeder.orders <- each / 2
+		w.sleep(300 * time.Millisecond)
+		f, p := pl.kinds[w.rng.IntN(len(pl.kinds))], w.slots[w.rng.IntN(len(w.slots))]
+		w.tally.fault(f.name)
+		w.journal.logf("schedule.txt", "fault %q on %s", f.name, p.name)
+		w.feeder.orders <- each - each/2
+		f.do(w, p)
+	}
+	w.sleep(3 * time.Second)
+	w.calm()
+	w.finish(pl.events - 100 - each*pl.steps)
+	w.judge()
+	w.close()
+	return w
+}
+
+func (pl plan) repeat() string {
+	return fmt.Sprintf("SEED0=%d SEEDS=1 go test -tags synctests -run 'TestSeeds$' -count=20 -failfast ./internal/simulation", pl.seed)
+}
+
+// evidence is where a failure keeps what it knows.
+func evidence(name string) string {
+	return filepath.Join(os.TempDir(), "tallystick-simulation", fmt.Sprintf("%s-%d", strings.ReplaceAll(name, "/", "-"), os.Getpid()))
+}
+
+func envInt(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func TestSeeds(t *testing.T) {
+	seeds, first := envInt("SEEDS", 20), envInt("SEED0", 1)
+	began := time.Now()
+	total := &tally{}
+	t.Run("seed", func(t *testing.T) {
+		for i := range seeds {
+			pl := plan{uint64(first + i), eventsPerSeed, faultsPerSeed, chosen()}
+			t.Run(strconv.Itoa(first+i), func(t *testing.T) {
+				t.Parallel()
+				pl.test(t, total)
+			})
+		}
+	})
+	took := time.Since(began)
+	t.Logf("%d seeds in %s, %.2f seeds/s\n%s", seeds, took.Round(time.Second), float64(seeds)/took.Seconds(), total)
+}
+
+// chosen are the kinds named in KINDS, separated by commas, or all.
+func chosen() (kinds []fault) {
+	names := os.Getenv("KINDS")
+	for _, f := range faults() {
+		if names == "" || strings.Contains(","+names+",", ","+f.name+",") {
+			kinds = append(kinds, f)
+		}
+	}
+	return kinds
+}
+
+// test runs a plan in a bubble of its own and adds its counts to total.
+func (pl plan) test(t *testing.T, total *tally) {
+	dir := evidence(t.Name())
+	stop := guard(worldPatience, dir, pl.repeat())
+	defer stop()
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal()
+		w := pl.run(t, j)
+		total.add(&w.tally)
+		v := w.verdict()
+		if v != "" || os.Getenv("KEEP") != "" {
+			if err := j.keep(dir); err != nil {
+				t.Error(err)
+			}
+		}
+		if v != "" {
+			t.Errorf("seed %d: %s\nrepeat: %s\nschedule, history and logs: %s", pl.seed, v, pl.repeat(), dir)
+		}
+	})
+}

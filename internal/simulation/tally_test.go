@@ -1,0 +1,136 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tallystick/tallystick/pipeline"
+)
+
+// tally counts by kind what happened in a world, or in all worlds of a run.
+type tally struct {
+	commits, aborts, rebuilds                         atomic.Int64
+	unknown, falseNil, deadlines, tokensLost, refused atomic.Int64 // causes of aborts and rebuilds
+	assigned, restored, proofs, warm                  atomic.Int64
+	lost, fenced, stopped, violated                   atomic.Int64
+	lagged, evicted                                   atomic.Int64
+
+	mu    sync.Mutex
+	kinds map[string]int64 // faults injected
+	acts  map[string]int64 // rules of the network that acted
+}
+
+func (t *tally) abort(err error) {
+	t.aborts.Add(1)
+	t.cause(err)
+}
+
+func (t *tally) rebuild(err error) {
+	t.rebuilds.Add(1)
+	t.cause(err)
+	if strings.Contains(err.Error(), "outcome of the commit is unknown") {
+		t.unknown.Add(1)
+	}
+}
+
+func (t *tally) cause(err error) {
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "neither success nor error"):
+		t.falseNil.Add(1)
+	case errors.Is(err, context.DeadlineExceeded):
+		t.deadlines.Add(1)
+	case strings.Contains(err.Error(), "a task of the transaction was lost"):
+		t.tokensLost.Add(1)
+	case strings.Contains(err.Error(), "was not written"):
+		t.refused.Add(1)
+	}
+}
+
+func (t *tally) restore(r pipeline.Restore) {
+	t.restored.Add(1)
+	if r.ByProof {
+		t.proofs.Add(1)
+	}
+	if r.Warm {
+		t.warm.Add(1)
+	}
+}
+
+func (t *tally) fault(kind string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kinds == nil {
+		t.kinds, t.acts = map[string]int64{}, map[string]int64{}
+	}
+	t.kinds[kind]++
+}
+
+func (t *tally) acted(hits map[string]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.acts == nil {
+		t.kinds, t.acts = map[string]int64{}, map[string]int64{}
+	}
+	for k, n := range hits {
+		t.acts[k] += int64(n)
+	}
+}
+
+// counters lists the numbers by name.
+func (t *tally) counters() map[string]int64 {
+	return map[string]int64{
+		"commits": t.commits.Load(), "aborts": t.aborts.Load(), "rebuilds": t.rebuilds.Load(),
+		"unknown outcomes": t.unknown.Load(), "(false, nil)": t.falseNil.Load(), "deadlines": t.deadlines.Load(),
+		"tokens lost in a transaction": t.tokensLost.Load(), "refused records": t.refused.Load(),
+		"assigned": t.assigned.Load(), "restored": t.restored.Load(), "interrupted restores": t.assigned.Load() - t.restored.Load(),
+		"restores ended by proof": t.proofs.Load(), "warm restores": t.warm.Load(),
+		"lost tasks": t.lost.Load(), "fenced": t.fenced.Load(), "stopped tasks": t.stopped.Load(), "violations": t.violated.Load(),
+		"answers with a late marker": t.lagged.Load(), "members evicted by hand": t.evicted.Load(),
+	}
+}
+
+// add adds the counts of one world.
+func (t *tally) add(o *tally) {
+	for _, p := range []struct{ to, from *atomic.Int64 }{
+		{&t.commits, &o.commits}, {&t.aborts, &o.aborts}, {&t.rebuilds, &o.rebuilds}, {&t.unknown, &o.unknown},
+		{&t.falseNil, &o.falseNil}, {&t.deadlines, &o.deadlines}, {&t.tokensLost, &o.tokensLost}, {&t.refused, &o.refused},
+		{&t.assigned, &o.assigned}, {&t.restored, &o.restored}, {&t.proofs, &o.proofs}, {&t.warm, &o.warm}, {&t.lost, &o.lost},
+		{&t.fenced, &o.fenced}, {&t.stopped, &o.stopped}, {&t.violated, &o.violated}, {&t.lagged, &o.lagged}, {&t.evicted, &o.evicted},
+	} {
+		p.to.Add(p.from.Load())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kinds == nil {
+		t.kinds, t.acts = map[string]int64{}, map[string]int64{}
+	}
+	for k, n := range o.kinds {
+		t.kinds[k] += n
+	}
+	for k, n := range o.acts {
+		t.acts[k] += n
+	}
+}
+
+func (t *tally) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return fmt.Sprintf("%s\nfaults: %s\nacted on: %s", table(t.counters()), table(t.kinds), table(t.acts))
+}
+
+func table(m map[string]int64) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
