@@ -34,6 +34,33 @@ func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 	s.Wake()
 }
 
+// onSynced remembers what the group gave to this member. Within a transaction a partition that is to go is still ours: under
+// the cooperative protocol nobody has it before we joined again.
+func (s *Session) onSynced(assigned map[string][]int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assigned = map[TopicPartition]bool{}
+	for topic, partitions := range assigned {
+		for _, p := range partitions {
+			s.assigned[TopicPartition{topic, p}] = true
+		}
+	}
+}
+
+// dropUnassigned kills the tokens of what the group has given away. It catches the revokes that were swallowed: a task that
+// never got a record would else commit its start offset over the new owner's.
+func (s *Session) dropUnassigned() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tp, t := range s.tokens {
+		if s.assigned != nil && !s.assigned[tp] {
+			t.Kill()
+			delete(s.tokens, tp)
+		}
+	}
+	s.assigned = nil
+}
+
 // onAssigned starts the watchdog: an owner that died between its offset commit and the end of its transaction keeps the
 // offsets unstable, and the client then retries OffsetFetch without ever reaching adjust.
 func (s *Session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
@@ -81,16 +108,10 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 	if len(tasks) == 0 {
 		return offsets, nil
 	}
-	committed, err := FetchCommitted(ctx, s.cfg.Admin, s.cfg.App, tps)
-	if err != nil {
-		return nil, err
-	}
-	s.stopWatch()
-	for _, a := range tasks {
-		a.Committed = committed[a.Input]
-	}
-	s.Pause(tps...) // before the gate, so that a Resume by the owner, however early, is never undone
-	if err := s.cfg.Assign(ctx, tasks); err != nil {
+	if err := s.gate(ctx, tasks, tps); err != nil {
+		for _, a := range tasks { // cut short by a revoke: whoever stays gets a fresh token in the next round
+			a.Token.Kill()
+		}
 		return nil, err
 	}
 	for _, a := range tasks {
@@ -100,6 +121,19 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 		offsets[a.Input.Topic][a.Input.Partition] = kgo.NewOffset().At(a.Start)
 	}
 	return offsets, nil
+}
+
+func (s *Session) gate(ctx context.Context, tasks []*Assignment, tps []TopicPartition) error {
+	committed, err := FetchCommitted(ctx, s.cfg.Admin, s.cfg.App, tps)
+	if err != nil {
+		return err
+	}
+	s.stopWatch()
+	for _, a := range tasks {
+		a.Committed = committed[a.Input]
+	}
+	s.Pause(tps...) // before the gate, so that a Resume by the owner, however early, is never undone
+	return s.cfg.Assign(ctx, tasks)
 }
 
 // assignments gives every partition of an assignment a fresh token. Ownership comes from here alone: a token that was still

@@ -113,16 +113,26 @@ func (r *reader) bytes() []byte {
 
 // taskBalancer assigns tasks, not topic-partitions: sticky, even by task count, cooperative (KIP-429). The client's sticky
 // balancer places single partitions, so that a task's two inputs end up on two members.
-type taskBalancer struct{ t Topology }
+type taskBalancer struct {
+	t      Topology
+	synced func(assigned map[string][]int32)
+}
 
-// NewBalancer returns the group balancer of the topology. Its protocol name is part of the group's contract.
-func NewBalancer(t Topology) kgo.GroupBalancer { return taskBalancer{t} }
+// NewBalancer returns the group balancer of the topology. Its protocol name is part of the group's contract. synced is told
+// of every assignment that this member gets, before any callback of the client; it must not block.
+func NewBalancer(t Topology, synced func(assigned map[string][]int32)) kgo.GroupBalancer {
+	return taskBalancer{t, synced}
+}
 
 func (taskBalancer) ProtocolName() string { return "tallystick" }
 func (taskBalancer) IsCooperative() bool  { return true }
 
-func (taskBalancer) ParseSyncAssignment(b []byte) (map[string][]int32, error) {
-	return kgo.ParseConsumerSyncAssignment(b)
+func (b taskBalancer) ParseSyncAssignment(assignment []byte) (map[string][]int32, error) {
+	assigned, err := kgo.ParseConsumerSyncAssignment(assignment)
+	if err == nil {
+		b.synced(assigned)
+	}
+	return assigned, err
 }
 
 func (b taskBalancer) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {

@@ -63,8 +63,9 @@ type Session struct {
 	mu       sync.Mutex // guards what callbacks and promises share with the owner
 	tokens   map[TopicPartition]*Token
 	failures []Failure
-	watch    context.CancelFunc // ends the watchdog that waits for stable offsets
-	closed   bool               // assignments that come now are dead at birth
+	watch    context.CancelFunc      // ends the watchdog that waits for stable offsets
+	closed   bool                    // assignments that come now are dead at birth
+	assigned map[TopicPartition]bool // what the group last gave to this member; nil: nothing new since it was looked at
 }
 
 // Failure is a record that was not written, and why.
@@ -104,7 +105,7 @@ func (s *Session) options() []kgo.Opt {
 	}, s.cfg.Client...),
 		kgo.TransactionalID(s.id), kgo.TransactionTimeout(s.cfg.TransactionTimeout),
 		kgo.ConsumerGroup(s.cfg.App), kgo.InstanceID(InstanceID(s.cfg.Instance, s.cfg.Worker)), kgo.ConsumeTopics(s.cfg.Inputs...),
-		kgo.Balancers(NewBalancer(s.cfg.Topology)),
+		kgo.Balancers(NewBalancer(s.cfg.Topology, s.onSynced)),
 		kgo.SessionTimeout(s.cfg.SessionTimeout), kgo.HeartbeatInterval(s.cfg.HeartbeatInterval), kgo.RebalanceTimeout(s.cfg.RebalanceTimeout),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), // never jump over deleted input
@@ -159,6 +160,7 @@ func (s *Session) Blocked() bool { return s.blocked.Load() }
 // revoke would abort it.
 func (s *Session) AllowRebalance() {
 	s.blocked.Store(false)
+	s.dropUnassigned()
 	s.gts.AllowRebalance()
 }
 
@@ -172,6 +174,7 @@ func (s *Session) Begin(ctx context.Context) error {
 			return fmt.Errorf("clear the revoked flag: %w", err)
 		}
 	}
+	s.dropUnassigned()
 	s.mu.Lock()
 	s.failures = nil
 	s.mu.Unlock()
