@@ -8,6 +8,8 @@ func subcommands(c *cli) []*cobra.Command {
 		newDemo(c),
 		newDemoChild(c),
 		newRun(c),
+		newFeed(c),
+		newTail(c),
 		newVerify(c),
 		newConfig(c),
 		newVersion(c),
