@@ -13,7 +13,7 @@ import (
 )
 
 // bytesPerID bounds what a remembered id costs in memory: its packed record, its index entry, and the map's slack.
-const bytesPerID = 90
+const bytesPerID = 95
 
 // checkMemory estimates what the dedupe stores will hold when their windows are full, prints it, and refuses what memory
 // cannot hold, naming the window that would fit.

@@ -113,7 +113,9 @@ func (s *Stage) Fingerprint(partitions int32) string {
 
 // DeclareStore adds a store; state.NewTable and state.NewDedupe call it. It makes *Stage a state.Declarer.
 func (s *Stage) DeclareStore(spec state.Spec) *state.Spec {
-	s.p.checkName(fmt.Sprintf("stage %q: store", s.name), spec.Name)
+	if err := spec.Validate(); err != nil {
+		s.p.errs = append(s.p.errs, fmt.Errorf("stage %q: %w", s.name, err))
+	}
 	for _, other := range s.specs {
 		if other.Name == spec.Name {
 			s.p.errs = append(s.p.errs, fmt.Errorf("stage %q: store %q is declared twice: give each its own name", s.name, spec.Name))
@@ -129,6 +131,9 @@ func (s *Stage) OnError(policy Policy) { s.onError = policy }
 
 // PartitionedBy names the partitioner with which the producers of the stage's inputs place keys. The default is Murmur2.
 func (s *Stage) PartitionedBy(partitioner Partitioner) { s.partitioner = partitioner }
+
+// Partitioner returns how keys of the stage's inputs are placed.
+func (s *Stage) Partitioner() Partitioner { return s.partitioner }
 
 func (s *Stage) validate(owner map[string]string) (errs []error) {
 	if len(s.inputs) == 0 {

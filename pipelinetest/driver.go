@@ -3,6 +3,7 @@ package pipelinetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func (d *Driver) stop(k *task, err error) {
 func (d *Driver) Committed(stage, key string) state.Scope {
 	d.t.Helper()
 	for _, k := range d.tasks {
-		if k.stage.Name() == stage && k.partition == d.partition([]byte(key)) {
+		if k.stage.Name() == stage && k.partition == k.stage.Partitioner().Partition([]byte(key), d.partitions) {
 			return d.lend(k)
 		}
 	}
@@ -129,10 +130,15 @@ func (c *committed) View() *state.View {
 	return c.view
 }
 
-// partition places a key as Kafka's own clients do.
-func (d *Driver) partition(key []byte) int32 {
+// partition places a key as the topic's producers do: with the partitioner of the stage that reads it.
+func (d *Driver) partition(topic string, key []byte) int32 {
 	if key == nil {
 		return 0
+	}
+	for _, s := range d.p.Stages() {
+		if slices.Contains(s.Inputs(), topic) {
+			return s.Partitioner().Partition(key, d.partitions)
+		}
 	}
 	return pipeline.Murmur2.Partition(key, d.partitions)
 }

@@ -40,7 +40,7 @@ func SendAt[K, V any](d *Driver, to topics.Topic[K, V], key K, value V, at time.
 // SendRaw sends bytes as they are; nil is Kafka's null. A null key goes to partition 0.
 func SendRaw(d *Driver, to string, key, value []byte, headers []record.Header, at time.Time) {
 	d.t.Helper()
-	SendRawTo(d, to, d.partition(key), key, value, headers, at)
+	SendRawTo(d, to, d.partition(to, key), key, value, headers, at)
 }
 
 // SendRawTo is SendRaw to a partition, which need not be the key's.
@@ -99,7 +99,7 @@ func (d *Driver) topic(name string) *topic {
 func (d *Driver) append(o pipeline.Out) {
 	o = clone(o)
 	if o.Partition == pipeline.ByKey {
-		o.Partition = d.partition(o.Key)
+		o.Partition = d.partition(o.Topic, o.Key)
 	}
 	if o.Timestamp == 0 {
 		o.Timestamp = d.now.UnixMilli()
