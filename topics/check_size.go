@@ -15,9 +15,9 @@ func (p *planner) checkSize(t *topic) []finding {
 	for _, w := range t.wants {
 		need := p.inputLimit(w)
 		switch {
-		case w.Role == RoleState && p.dedupes(w.Stage) && limit < idBytes*packedIDs:
-			return []finding{warn(keyMaxMessage, fmt.Sprintf("%d bytes hold the ids of %d events, a transaction of more new events can't be written", limit, limit/idBytes),
-				setConfig(t, keyMaxMessage, fmt.Sprint(stateMessage)))}
+		case w.Role == RoleState && limit < need:
+			return []finding{warn(keyMaxMessage, fmt.Sprintf("%d bytes, an input takes %d: the engine writes all its topics with the smallest size, and one with a dedupe store packs fewer ids into a transaction", limit, need),
+				setConfig(t, keyMaxMessage, fmt.Sprint(need)))}
 		case w.Role == RoleDeadLetters && limit < need:
 			return []finding{warn(keyMaxMessage, fmt.Sprintf("%d bytes, an input takes %d: the dead letter of a large record keeps its headers and drops its value", limit, need),
 				setConfig(t, keyMaxMessage, fmt.Sprint(need+headerRoom)))}
@@ -86,9 +86,9 @@ func (p *planner) checkUnknown(t *topic) []finding {
 
 // mattering are the configs that some check reads for a topic of these roles.
 func mattering(t *topic) []string {
-	keys := []string{keyCleanup, keyMinInsync, keyUnclean}
+	keys := []string{keyCleanup, keyMinInsync, keyUnclean, keyMaxMessage}
 	if !t.is(RoleState) {
-		keys = append(keys, keyRetention, keyMaxMessage)
+		keys = append(keys, keyRetention)
 	}
 	if slices.ContainsFunc(t.as(RoleInput), func(w Want) bool { return w.Window > 0 || w.Timed }) {
 		keys = append(keys, keySegment, keyTimestampType, keyTimestampAfter)

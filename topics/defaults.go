@@ -29,10 +29,6 @@ const (
 	kafkaWeek = 7 * 24 * time.Hour
 	// headerRoom is what a dead letter's own headers may add to the record that it keeps.
 	headerRoom = 16 << 10
-	// idBytes is the space of one id in a packed dedupe record, and packedIDs the most ids that one transaction packs.
-	idBytes, packedIDs = 32, 100_000
-	// stateMessage holds the packed ids of the largest transaction: they are one record.
-	stateMessage = 4 << 20
 )
 
 // defaults adds the settings with which a topic of a role is created.
@@ -42,7 +38,8 @@ func (p *planner) defaults(w Want, config map[string]string) {
 		inputDefaults(w, config)
 	case RoleState:
 		config[keyCleanup] = "compact"
-		p.stateDefaults(w, config)
+		config[keyUnclean] = "false"
+		p.sizeDefaults(w, config)
 	case RoleOutput, RoleDeadLetters:
 		config[keyCleanup] = "delete"
 		config[keyRetention], config[keyRetentionBytes] = forever, forever
@@ -79,14 +76,8 @@ func cleanupOf(w Want) string {
 	return "delete"
 }
 
-func (p *planner) stateDefaults(w Want, config map[string]string) {
-	config[keyUnclean] = "false"
-	if p.dedupes(w.Stage) {
-		config[keyMaxMessage] = strconv.Itoa(max(stateMessage, int(p.inputLimit(w))))
-	}
-}
-
-// sizeDefaults lets an output take what its inputs take, and a dead letter its headers on top.
+// sizeDefaults lets an output take what its inputs take, and a dead letter its headers on top. State too: the engine writes with one
+// size for all topics, the smallest.
 func (p *planner) sizeDefaults(w Want, config map[string]string) {
 	limit := p.inputLimit(w)
 	if limit == 0 {
@@ -121,18 +112,6 @@ func (p *planner) inputs(w Want) []*topic {
 		all = append(all, p.uses(stage, RoleInput)...)
 	}
 	return all
-}
-
-// dedupes says whether a stage has a dedupe store.
-func (p *planner) dedupes(stage string) bool {
-	for _, t := range p.uses(stage, RoleInput) {
-		for _, w := range t.as(RoleInput) {
-			if w.Stage == stage && w.Window > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

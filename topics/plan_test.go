@@ -28,7 +28,7 @@ func good() map[string]topics.Have {
 	return map[string]topics.Have{
 		"in":               have("in", "cleanup.policy=delete", "retention.ms=604800000", "segment.ms=604800000", "message.timestamp.after.max.ms=3600000", "max.message.bytes=1048588"),
 		"out":              have("out", "cleanup.policy=delete", "retention.ms=-1", "max.message.bytes=1048588", "message.timestamp.before.max.ms=9223372036854775807"),
-		"app-post-state":   have("app-post-state", "cleanup.policy=compact", "retention.ms=604800000", "max.message.bytes=4194304"),
+		"app-post-state":   have("app-post-state", "cleanup.policy=compact", "retention.ms=604800000", "max.message.bytes=1048588"),
 		"app-dead-letters": have("app-dead-letters", "cleanup.policy=delete", "retention.ms=-1", "max.message.bytes=1064972"),
 	}
 }
@@ -74,7 +74,7 @@ func TestPlanFindsEachDefect(t *testing.T) {
 		"state not compacted":              {topic: "app-post-state", set: []string{"cleanup.policy=delete"}, action: topics.Refuse, key: "cleanup.policy"},
 		"state compacted and deleted":      {topic: "app-post-state", set: []string{"cleanup.policy=compact,delete"}, action: topics.Refuse, key: "cleanup.policy"},
 		"state deleted by size":            {topic: "app-post-state", set: []string{"cleanup.policy=compact,delete", "retention.ms=-1", "retention.bytes=1000000"}, action: topics.Refuse, key: "cleanup.policy"},
-		"state too small for packed ids":   {topic: "app-post-state", set: []string{"max.message.bytes=1048588"}, action: topics.Warn, key: "max.message.bytes"},
+		"state smaller than input":         {topic: "app-post-state", set: []string{"max.message.bytes=1000000"}, action: topics.Warn, key: "max.message.bytes"},
 		"state with another count":         {topic: "app-post-state", change: func(h *topics.Have) { h.Partitions = 5 }, action: topics.Refuse, key: "partitions"},
 		"input compacted":                  {topic: "in", set: []string{"cleanup.policy=compact"}, rules: topics.Rules{RedeliveryHorizon: day}, action: topics.Refuse, key: "cleanup.policy"},
 		"input compacted, allowed":         {topic: "in", set: []string{"cleanup.policy=compact"}, rules: topics.Rules{RedeliveryHorizon: day, Allow: []string{"in:cleanup.policy"}}, action: topics.Warn, key: "cleanup.policy"},
@@ -138,7 +138,7 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 	for topic, want := range map[string]map[string]string{
 		"in":               {"cleanup.policy": "delete", "retention.ms": "604800000", "segment.ms": "604800000", "message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "3600000"},
 		"out":              {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "unclean.leader.election.enable": "false"},
-		"app-post-state":   {"cleanup.policy": "compact", "unclean.leader.election.enable": "false", "max.message.bytes": "4194304"},
+		"app-post-state":   {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"},
 		"app-dead-letters": {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "unclean.leader.election.enable": "false"},
 	} {
 		s := step(t, steps, topic)
