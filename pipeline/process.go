@@ -18,7 +18,7 @@ func (w *worker) begin(ctx context.Context) error {
 	if gap := time.Until(w.lastCommit.Add(commitGap)); gap > 0 {
 		pause(ctx, gap)
 	}
-	if err := w.sess.Begin(ctx); err != nil {
+	if err := w.sess.Begin(); err != nil {
 		return err
 	}
 	w.txn.reset(w.p.now())

@@ -154,6 +154,9 @@ func (w *worker) poll(ctx context.Context) error {
 	if err := w.pollErrors(ctx, fetches); err != nil {
 		return err
 	}
+	if rewound, err := w.rewound(ctx); rewound || err != nil {
+		return err
+	}
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		o := w.find(session.TopicPartition{Topic: p.Topic, Partition: p.Partition})
 		if o == nil {
@@ -163,6 +166,20 @@ func (w *worker) poll(ctx context.Context) error {
 		o.queue = append(o.queue, p.Records...)
 	})
 	return nil
+}
+
+// rewound drops what was polled when a revoke between transactions has put the cursors back.
+func (w *worker) rewound(ctx context.Context) (bool, error) {
+	if w.sess.InTransaction() {
+		return false, nil
+	}
+	rewound, err := w.sess.Rewound(ctx)
+	if rewound {
+		for _, o := range w.tasks {
+			o.queue = nil
+		}
+	}
+	return rewound, err
 }
 
 func (w *worker) find(tp session.TopicPartition) *ownedTask {

@@ -44,6 +44,7 @@ var (
 	// ErrTokenLost says that a task of the transaction was lost before the commit.
 	ErrTokenLost = errors.New("a task of the transaction was lost")
 	errRefused   = errors.New("a record of the transaction was not written")
+	errRevoked   = errors.New("a rebalance took partitions away before the commit")
 	errUncertain = errors.New("the commit was answered with neither success nor error")
 )
 
@@ -71,7 +72,8 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 	if mutant.On("offsets-outside-transaction") {
 		offsets = s.commitOutside(ctx, offsets)
 	}
-	committed, err := s.gts.End(kgo.PreTxnCommitFnContext(ctx, s.ownOffsets(offsets)), kgo.TryCommit)
+	asked := false // whether the client came as far as asking for the offsets: before that it can only have aborted
+	committed, err := s.gts.End(kgo.PreTxnCommitFnContext(ctx, s.ownOffsets(offsets, &asked)), kgo.TryCommit)
 	switch {
 	case committed && err == nil:
 		return s.end(Outcome{Result: Committed})
@@ -79,6 +81,8 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 		return s.end(Outcome{Aborted, err, s.failed()})
 	case err != nil:
 		return s.end(Outcome{Unknown, err, nil})
+	case !asked:
+		return s.end(Outcome{Aborted, errRevoked, nil})
 	case mutant.On("no-verification-after-false-nil"):
 		return s.end(Outcome{Aborted, errUncertain, nil})
 	default:
@@ -102,8 +106,9 @@ func (s *Session) abort(ctx context.Context, why error, failures []Failure) Outc
 }
 
 // ownOffsets replaces the client's offsets by ours and looks once more at tokens and produce errors. It must not block.
-func (s *Session) ownOffsets(offsets []Offset) func(*kmsg.TxnOffsetCommitRequest) error {
+func (s *Session) ownOffsets(offsets []Offset, asked *bool) func(*kmsg.TxnOffsetCommitRequest) error {
 	return func(req *kmsg.TxnOffsetCommitRequest) error {
+		*asked = true
 		if len(s.failed()) > 0 && !mutant.On("check-before-flush") {
 			return errRefused
 		}

@@ -131,7 +131,8 @@ func (p partitioner) Partition(r *kgo.Record, n int) int {
 	return p(r.Key, n)
 }
 
-// Poll returns up to n records within wait, or earlier when Wake is called. An ended wait is an empty result.
+// Poll returns up to n records within wait, or earlier when Wake is called. An ended wait is a context error among the
+// fetches. When it returns, no rebalance runs before AllowRebalance.
 func (s *Session) Poll(ctx context.Context, wait time.Duration, n int) kgo.Fetches {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -139,7 +140,11 @@ func (s *Session) Poll(ctx context.Context, wait time.Duration, n int) kgo.Fetch
 	if s.woken.Swap(false) {
 		cancel()
 	}
-	return s.gts.PollRecords(ctx, n)
+	for {
+		if fetches := s.gts.PollRecords(ctx, n); len(fetches) > 0 { // an empty result does not block rebalances
+			return fetches
+		}
+	}
 }
 
 // Wake ends the running poll, or the next one, at once. It may be called from any goroutine.
@@ -167,13 +172,21 @@ func (s *Session) AllowRebalance() {
 // InTransaction reports whether a transaction is open.
 func (s *Session) InTransaction() bool { return s.inTxn }
 
-// Begin opens a transaction. It sends nothing.
-func (s *Session) Begin(ctx context.Context) error {
-	if s.revoked.Swap(false) { // a revoke between transactions left the sticky flag: the next commit would abort for nothing
-		if _, err := s.gts.End(ctx, kgo.TryAbort); err != nil {
-			return fmt.Errorf("clear the revoked flag: %w", err)
-		}
+// Rewound clears what a revoke between transactions left behind: the transact session's sticky flag, which would abort the
+// next commit for nothing. Clearing it puts every cursor back to the last commit, so when Rewound reports true, everything
+// polled and not processed must be dropped. Call it between transactions, after each poll.
+func (s *Session) Rewound(ctx context.Context) (bool, error) {
+	if !s.revoked.Swap(false) {
+		return false, nil
 	}
+	if _, err := s.gts.End(ctx, kgo.TryAbort); err != nil {
+		return true, fmt.Errorf("clear the revoked flag: %w", err)
+	}
+	return true, nil
+}
+
+// Begin opens a transaction. It sends nothing.
+func (s *Session) Begin() error {
 	s.dropUnassigned()
 	s.mu.Lock()
 	s.failures = nil
