@@ -121,7 +121,8 @@ func redriveOf(headers []record.Header) ledger.Position {
 	return ledger.Position{}
 }
 
-// fingerprint digests what the event says, from its typed fields. The order is part of the format of stored ids.
+// fingerprint digests what the event says, from its typed fields. Fields and order are part of the format of stored ids: a
+// field that comes later is added at the end, and only when it is set, so that no event of today becomes a conflict.
 func fingerprint(e *ledger.Event) state.Fingerprint {
 	var buf [64]byte
 	content := e.Content()
