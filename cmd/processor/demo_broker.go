@@ -14,7 +14,7 @@ import (
 
 const (
 	onlookerPoll     = 5 * time.Millisecond
-	onlookerPatience = 15 * time.Second
+	onlookerPatience = 30 * time.Second
 )
 
 // onlooker sees the broker from outside, as an operator would: what is open, what is hidden, what is committed. It asks the

@@ -101,9 +101,9 @@ func (p *process) wait(t *testing.T, patience time.Duration) exitCode {
 // eventually polls until ok, for a time that only a broken system exceeds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after 20 s: %s", what)
+			t.Fatalf("after a minute: %s", what)
 		}
 	}
 }

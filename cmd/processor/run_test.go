@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"syscall"
@@ -82,21 +81,18 @@ func answers(url string, code int) bool {
 	return resp.StatusCode == code
 }
 
+// wantStatus waits until the process has the number of tasks: the group may still be moving them between its workers.
 func wantStatus(t *testing.T, admin string, tasks int) {
 	t.Helper()
-	resp, err := http.Get(admin + "/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s pipeline.Status
-	if err := json.Unmarshal(body, &s); err != nil || len(s.Tasks) != tasks || s.App != "ledger" || len(s.Workers) == 0 {
-		t.Errorf("/status answers %s, %v", body, err)
-	}
+	eventually(t, fmt.Sprintf("/status shows %d tasks of the ledger", tasks), func() bool {
+		resp, err := http.Get(admin + "/status")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		var s pipeline.Status
+		return json.NewDecoder(resp.Body).Decode(&s) == nil && len(s.Tasks) == tasks && s.App == "ledger" && len(s.Workers) > 0
+	})
 }
 
 func TestRunAbortsOnTheSecondSignal(t *testing.T) {
