@@ -33,8 +33,8 @@ func (a *Account) Check() error {
 		return fmt.Errorf("account has status %q", a.Status)
 	case !a.known():
 		return fmt.Errorf("account has currency %q", a.Currency)
-	case a.Balance.Digits() != digits || a.Held.Digits() != digits || a.Minimum.Digits() != digits:
-		return fmt.Errorf("account in %s has amounts %s, %s, %s with other than %d digits", a.Currency, a.Balance, a.Held, a.Minimum, digits)
+	case !hasDigits(a.Balance, digits) || !hasDigits(a.Held, digits) || !hasDigits(a.Minimum, digits):
+		return fmt.Errorf("account in %s lacks an amount, or one of %s, %s, %s has other than %d digits", a.Currency, a.Balance, a.Held, a.Minimum, digits)
 	case a.Version < 0:
 		return fmt.Errorf("account has version %d", a.Version)
 	case a.Held.Sign() < 0:
@@ -42,6 +42,8 @@ func (a *Account) Check() error {
 	}
 	return nil
 }
+
+func hasDigits(a money.Amount, digits int) bool { return a != (money.Amount{}) && a.Digits() == digits }
 
 func (a *Account) known() bool {
 	_, err := money.ParseCurrency(a.Currency)

@@ -226,6 +226,7 @@ func TestCheckFindsAccountsThatNoRuleMakes(t *testing.T) {
 		"currency": func(a *ledger.Account) { a.Currency = "XXX" },
 		"digits":   func(a *ledger.Account) { a.Balance = money.Zero("JPY") },
 		"version":  func(a *ledger.Account) { a.Version = -1 },
+		"amount":   func(a *ledger.Account) { a.Minimum = money.Amount{} },
 		"held":     func(a *ledger.Account) { a.Held = amountOf("-1", "INR") },
 	} {
 		bad := good

@@ -221,6 +221,8 @@ func TestAnImpossibleAccountIsNeitherReadNorWritten(t *testing.T) {
 		`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":-1}`,
 		`{"currency":"XXX","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":1}`,
 		`{"currency":"INR","balance":"5.00","status":"open","version":1}`,
+		`{"currency":"JPY","balance":"5","held":null,"minimum":"0","status":"open","version":1}`,
+		`{"currency":"JPY","balance":"5","held":"0","status":"open","version":1}`,
 		`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":1}{}`,
 		`{"currency":"INR","balance":"5.00","held":"0.00","minimum":"0.00","status":"open","version":01}`,
 		`{}`, ``, `null`,
