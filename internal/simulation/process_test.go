@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -33,9 +34,9 @@ type process struct {
 	hold    atomic.Pointer[func(step string)] // may block or kill at a step of the commit
 }
 
-// start runs a process in a slot. What an earlier incarnation left in its state directory is copied from dir: the kernel
+// prepare makes a process for a slot. What an earlier incarnation left in its state directory is copied from dir: the kernel
 // would have freed its lock.
-func (w *world) start(slot, workers int, dir string) *process {
+func (w *world) prepare(slot, workers int, dir string) *process {
 	w.incarnations++
 	p := &process{
 		w: w, slot: slot, name: fmt.Sprintf("p%d.%d", slot, w.incarnations), named: slot%2 == 0, workers: workers,
@@ -47,11 +48,16 @@ func (w *world) start(slot, workers int, dir string) *process {
 			w.fail("state directory: %v", err)
 		}
 	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	p.stop = cancel
-	w.journal.logf("schedule.txt", "start %s, %d workers, named %v", p.name, workers, p.named)
-	go p.run(ctx)
+	w.all = append(w.all, p)
 	return p
+}
+
+// start runs a prepared process.
+func (p *process) start() {
+	ctx, cancel := context.WithCancel(p.w.ctx)
+	p.stop = cancel
+	p.w.journal.logf("schedule.txt", "start %s, %d workers, named %v", p.name, p.workers, p.named)
+	go p.run(ctx)
 }
 
 func copyDir(from, to string) error {
@@ -71,12 +77,21 @@ func copyDir(from, to string) error {
 	})
 }
 
+// run is the process and its supervisor, which starts it again when no broker answered at its start.
 func (p *process) run(ctx context.Context) {
 	defer close(p.done)
-	err := pipeline.Run(ctx, p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
-	p.w.journal.logf("schedule.txt", "end %s: %v", p.name, err)
-	if err != nil && !p.killed.Load() {
-		p.w.fail("process %s ended: %v", p.name, err)
+	for {
+		err := pipeline.Run(ctx, p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
+		p.w.journal.logf("schedule.txt", "end %s: %v", p.name, err)
+		switch {
+		case err == nil || p.killed.Load():
+			return
+		case !errors.Is(err, pipeline.ErrUnreachable):
+			p.w.fail("process %s ended: %v", p.name, err)
+			return
+		}
+		p.w.tally.restarts.Add(1)
+		time.Sleep(time.Second)
 	}
 }
 

@@ -21,7 +21,7 @@ type tally struct {
 	unknown, falseNil, deadlines, tokensLost, refused atomic.Int64 // causes of aborts and rebuilds
 	assigned, restored, proofs, warm                  atomic.Int64
 	lost, fenced, stopped, violated                   atomic.Int64
-	lagged, evicted                                   atomic.Int64
+	lagged, evicted, restarts                         atomic.Int64
 
 	mu    sync.Mutex
 	kinds map[string]int64 // faults injected
@@ -95,6 +95,7 @@ func (t *tally) counters() map[string]int64 {
 		"restores ended by proof": t.proofs.Load(), "warm restores": t.warm.Load(),
 		"lost tasks": t.lost.Load(), "fenced": t.fenced.Load(), "stopped tasks": t.stopped.Load(), "violations": t.violated.Load(),
 		"answers with a late marker": t.lagged.Load(), "members evicted by hand": t.evicted.Load(),
+		"restarts by the supervisor": t.restarts.Load(),
 	}
 }
 
@@ -104,7 +105,7 @@ func (t *tally) add(o *tally) {
 		{&t.commits, &o.commits}, {&t.aborts, &o.aborts}, {&t.rebuilds, &o.rebuilds}, {&t.unknown, &o.unknown},
 		{&t.falseNil, &o.falseNil}, {&t.deadlines, &o.deadlines}, {&t.tokensLost, &o.tokensLost}, {&t.refused, &o.refused},
 		{&t.assigned, &o.assigned}, {&t.restored, &o.restored}, {&t.proofs, &o.proofs}, {&t.warm, &o.warm}, {&t.lost, &o.lost},
-		{&t.fenced, &o.fenced}, {&t.stopped, &o.stopped}, {&t.violated, &o.violated}, {&t.lagged, &o.lagged}, {&t.evicted, &o.evicted},
+		{&t.fenced, &o.fenced}, {&t.stopped, &o.stopped}, {&t.violated, &o.violated}, {&t.lagged, &o.lagged}, {&t.evicted, &o.evicted}, {&t.restarts, &o.restarts},
 	} {
 		p.to.Add(p.from.Load())
 	}

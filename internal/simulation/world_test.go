@@ -121,11 +121,12 @@ func (w *world) found(invariant string) {
 func (w *world) sleep(most time.Duration) { time.Sleep(time.Duration(w.rng.Int64N(int64(most)))) }
 
 // launch starts a process in a slot that is empty.
-func (w *world) launch(slot int) *process {
-	p := w.start(slot, 1+w.rng.IntN(2), "")
+func (w *world) launch(slot int) { w.enter(w.prepare(slot, 1+w.rng.IntN(2), "")) }
+
+// enter starts a prepared process.
+func (w *world) enter(p *process) {
+	p.start()
 	w.slots = append(w.slots, p)
-	w.all = append(w.all, p)
-	return p
 }
 
 // revive starts the next incarnation of a process that was killed.
@@ -134,8 +135,8 @@ func (w *world) revive(dead *process) {
 	if w.rng.IntN(4) == 0 {
 		workers = 1 + w.rng.IntN(2)
 	}
-	p := w.start(dead.slot, workers, dead.dir)
-	w.all = append(w.all, p)
+	p := w.prepare(dead.slot, workers, dead.dir)
+	p.start()
 	if i := slices.Index(w.slots, dead); i >= 0 {
 		w.slots[i] = p
 	}

@@ -1,0 +1,166 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// crash is one crash point: what happens to the k-th request that a process sends.
+type crash struct {
+	mode string
+	k    int
+}
+
+// The modes. A process dies before its request is sent, or after the broker acted on it, or stands still there for longer
+// than its session and its transaction may last, and then goes on.
+var crashModes = []string{"before", "after", "freeze"}
+
+const crashShards = 2 // worlds of one mode at once
+
+// crashCount counts the runs by the request that was hit.
+type crashCount struct {
+	mu    sync.Mutex
+	runs  map[string]int // by mode
+	byKey map[string]int
+}
+
+func (c *crashCount) add(mode string, key int16) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs[mode]++
+	c.byKey[kmsg.NameForKey(key)]++
+}
+
+func TestEveryCrashPoint(t *testing.T) {
+	began := time.Now()
+	count := &crashCount{runs: map[string]int{}, byKey: map[string]int{}}
+	only := envInt("K", 0)
+	t.Run("points", func(t *testing.T) {
+		for _, mode := range crashModes {
+			for shard := range crashShards {
+				t.Run(fmt.Sprintf("%s/%d", mode, shard), func(t *testing.T) {
+					t.Parallel()
+					if m := os.Getenv("MODE"); m != "" && m != mode {
+						return
+					}
+					if only > 0 {
+						(crash{mode, only}).test(t, count)
+						return
+					}
+					for k := 1 + shard; (crash{mode, k}).test(t, count); k += crashShards {
+					}
+				})
+			}
+		}
+	})
+	total := 0
+	for _, n := range count.runs {
+		total += n
+	}
+	if only == 0 && os.Getenv("MODE") == "" && !t.Failed() {
+		for _, key := range []int16{keyInitProducerID, keyProduce, keyTxnOffsetCommit, keyEndTxn, keyOffsetFetch, keyFetch, keyJoinGroup, keySyncGroup, keyHeartbeat} {
+			if count.byKey[kmsg.NameForKey(key)] == 0 {
+				t.Errorf("no crash at %s: the workload does not reach it", kmsg.NameForKey(key))
+			}
+		}
+	}
+	var keys []string
+	for _, k := range slices.Sorted(maps.Keys(count.byKey)) {
+		keys = append(keys, fmt.Sprintf("%s=%d", k, count.byKey[k]))
+	}
+	t.Logf("%d crash points in %s: %v; by request: %s", total, time.Since(began).Round(time.Millisecond), count.runs, strings.Join(keys, ", "))
+}
+
+func (c crash) repeat() string {
+	return fmt.Sprintf("MODE=%s K=%d go test -tags synctests -run TestEveryCrashPoint -count=20 -failfast ./internal/simulation", c.mode, c.k)
+}
+
+// test runs one crash point in a bubble of its own. It reports whether the process sent a k-th request at all.
+func (c crash) test(t *testing.T, count *crashCount) (hit bool) {
+	dir := evidence(fmt.Sprintf("crash-%s-%d", c.mode, c.k))
+	stop := guard(worldPatience, dir, c.repeat())
+	defer stop()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, 2, newJournal())
+		w.pace = 0
+		w.clientLogs = os.Getenv("TRACE") != ""
+		key := c.run(w)
+		if hit = key >= 0; hit {
+			count.add(c.mode, key)
+		}
+		if v := w.verdict(); v != "" || os.Getenv("KEEP") != "" {
+			if err := w.journal.keep(dir); err != nil {
+				t.Error(err)
+			}
+			if v != "" {
+				t.Errorf("%s the %d-th request (%s): %s\nrepeat: %s\nschedule, history and logs: %s", c.mode, c.k, kmsg.NameForKey(key), v, c.repeat(), dir)
+			}
+		}
+	})
+	return hit && !t.Failed()
+}
+
+// crashWindow is how long, in fake time, the process may take to send its k-th request: it has settled by then.
+const crashWindow = 2 * time.Second
+
+// run returns the key of the request that was hit, -1 if none was.
+func (c crash) run(w *world) (key int16) {
+	w.feeder.orders <- 120
+	struck := make(chan int16, 1)
+	p := w.prepare(0, 1, "")
+	p.net.watch = c.strike(p, struck)
+	w.enter(p)
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		w.feeder.orders <- 60
+	}()
+	time.Sleep(400 * time.Millisecond)
+	w.enter(w.prepare(1, 1, ""))
+	select {
+	case key = <-struck:
+		if c.mode != "freeze" {
+			time.Sleep(30 * time.Millisecond)
+			w.revive(p)
+		}
+	case <-time.After(crashWindow):
+		key = -1
+		p.net.heal()
+	}
+	if c.mode == "freeze" && key >= 0 {
+		time.Sleep(40 * time.Second)
+		p.net.thaw()
+	}
+	w.finish(60)
+	w.judge()
+	w.close()
+	return key
+}
+
+func (c crash) strike(p *process, struck chan<- int16) func(request) order {
+	return func(r request) order {
+		if r.n != c.k {
+			return order{}
+		}
+		o := order{then: func() { p.kill(); struck <- r.key }}
+		switch c.mode {
+		case "before":
+			o.deed = dropRequest
+		case "after":
+			o.deed = dropResponse
+		default:
+			o.then = func() { p.net.freeze(); struck <- r.key }
+		}
+		return o
+	}
+}
