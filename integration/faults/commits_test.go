@@ -118,17 +118,18 @@ func (c *commits) await(t *testing.T, since int, limit time.Duration, what strin
 	return got
 }
 
-// partitionsOf are the partitions for which an instance has committed since.
-func (c *commits) partitionsOf(since int, instance string) map[int32]bool {
+// since counts the commits of an instance ("": of all) from an index on, and names their partitions.
+func (c *commits) since(index int, instance string) (n int, partitions map[int32]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := map[int32]bool{}
-	for _, k := range c.seen[since:] {
-		if k.by(instance) {
-			m[k.partition] = true
+	partitions = map[int32]bool{}
+	for _, k := range c.seen[index:] {
+		if instance == "" || k.by(instance) {
+			n++
+			partitions[k.partition] = true
 		}
 	}
-	return m
+	return n, partitions
 }
 
 // written is the end of the state topic now, per partition: what lies below it was written before,
@@ -149,9 +150,19 @@ func written(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
 	return ends, nil
 }
 
-// openTransactions are the transactional ids whose transaction is undecided on the broker now.
+// openTransactions are the transactional ids of an instance ("": of all) whose transaction is
+// undecided on the broker now.
 func openTransactions(ctx context.Context, adm *kadm.Client, instance string) ([]string, error) {
-	l, err := adm.ListTransactions(ctx, nil, []string{"Ongoing"})
+	return transactions(ctx, adm, instance, "Ongoing")
+}
+
+// owedMarkers are the ids whose transaction is decided and not yet written into all its partitions.
+func owedMarkers(ctx context.Context, adm *kadm.Client) ([]string, error) {
+	return transactions(ctx, adm, "", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+}
+
+func transactions(ctx context.Context, adm *kadm.Client, instance string, states ...string) ([]string, error) {
+	l, err := adm.ListTransactions(ctx, nil, states)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,15 @@ import (
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
-const recovery = 40 * time.Second // after which a fault counts as not survived
+const (
+	recovery = 40 * time.Second // after which a fault counts as not survived
+	// takeOver is the session timeout and what it takes to see and fence the dead owner's transaction;
+	// without that fence it would be the transaction timeout, 20 s.
+	takeOver = sessionTimeout + sessionTimeout/2
+	// between is how many commits lie between two faults, at least: about a second's worth, and some
+	// for each partition.
+	between = 60
+)
 
 // A run is one job, its three processors, and what is seen of them.
 type run struct {
@@ -24,18 +32,28 @@ type run struct {
 	commits   *commits
 	feed      *feed
 
+	last               int // commits when the last fault was over
 	intoOpen, leftOpen int // kills: an open transaction was seen just before; just after
 }
 
-// say prints one line per fault.
-func (r *run) say(t *testing.T, format string, args ...any) {
+// over prints the line of one fault.
+func (r *run) over(t *testing.T, format string, args ...any) {
 	t.Helper()
+	r.last = r.commits.count()
 	t.Logf("%5d events fed  %s", r.feed.sent.Load(), fmt.Sprintf(format, args...))
 }
 
-// healthy fails the test when a processor ended by itself, or the feed ended before the faults.
-func (r *run) healthy(t *testing.T) {
+// advance waits until the job has got on since the last fault. It fails the test when a processor
+// ended by itself, or the feed ended before the faults.
+func (r *run) advance(t *testing.T) {
 	t.Helper()
+	kafkatest.Within(t, recovery, "commits after the last fault", func(context.Context) error {
+		n, ps := r.commits.since(r.last, "")
+		if n < between || len(ps) < partitions {
+			return fmt.Errorf("%d commits, in %d of %d partitions", n, len(ps), partitions)
+		}
+		return nil
+	})
 	for _, i := range r.instances {
 		i.running(t)
 	}
@@ -48,7 +66,7 @@ func (r *run) healthy(t *testing.T) {
 // kill to its next commit.
 func (r *run) kill(t *testing.T, victim *instance) {
 	t.Helper()
-	r.healthy(t)
+	r.advance(t)
 	r.commits.await(t, r.commits.count(), recovery, victim.name+" commits before the kill", func(k commit) bool { return k.by(victim.name) })
 	open := r.awaitOpen(t, victim)
 	killed := time.Now()
@@ -65,7 +83,7 @@ func (r *run) kill(t *testing.T, victim *instance) {
 	if len(left) > 0 {
 		r.leftOpen++
 	}
-	r.say(t, "SIGKILL %s  open just before %d, left open %d  next commit after %v", victim.name, len(open), len(left), took.Round(time.Millisecond))
+	r.over(t, "SIGKILL %s  open just before %d, left open %d  next commit after %v", victim.name, len(open), len(left), took.Round(time.Millisecond))
 	if took >= sessionTimeout/2 {
 		t.Errorf("%s committed again %v after its kill, want less than half the session timeout (%v)", victim.name, took, sessionTimeout/2)
 	}
@@ -104,13 +122,13 @@ func (r *run) awaitOpen(t *testing.T, victim *instance) (open []string) {
 // commit for them when it wakes up.
 func (r *run) freeze(t *testing.T, victim *instance) {
 	t.Helper()
-	r.healthy(t)
+	r.advance(t)
 	since := r.commits.count()
 	r.commits.await(t, since, recovery, victim.name+" commits before it stops", func(k commit) bool { return k.by(victim.name) })
 	open := r.awaitOpen(t, victim)
 	stopped := time.Now()
 	victim.proc.Pause()
-	lost := r.commits.partitionsOf(since, victim.name)
+	_, lost := r.commits.since(since, victim.name)
 	taken := r.commits.await(t, r.commits.count(), recovery, "others commit for "+victim.name, func(k commit) bool {
 		return lost[k.partition] && !k.by(victim.name)
 	})
@@ -120,20 +138,35 @@ func (r *run) freeze(t *testing.T, victim *instance) {
 		woken = time.Now()
 		victim.proc.Resume()
 	})
-	r.say(t, "SIGSTOP %s for %v  open just before %d  taken over after %v  next commit %v after SIGCONT", victim.name,
+	r.over(t, "SIGSTOP %s for %v  open just before %d  taken over after %v  next commit %v after SIGCONT", victim.name,
 		woken.Sub(stopped).Round(time.Second), len(open), taken.at.Sub(stopped).Round(time.Millisecond), back.at.Sub(woken).Round(time.Millisecond))
+	if took := taken.at.Sub(stopped); took >= takeOver {
+		t.Errorf("others committed for %s %v after it stopped, want less than %v: nobody fenced its open transaction", victim.name, took.Round(time.Millisecond), takeOver)
+	}
 }
 
-// loseBroker sends SIGKILL to the only broker and starts it again.
+// loseBroker sends SIGKILL to the only broker, with transactions open, and starts it again.
+//
+// The processors stand still for the moment of the kill, so that no transaction is between its
+// decision and its markers: an only broker that is killed there forgets markers (Kafka 4.4.0), and
+// what is committed then, and to which offset, differs by partition. No client survives that; see
+// TestOnlyBrokerKilledWhileItOwesMarkersNeverWritesThem in package broker.
 func (r *run) loseBroker(t *testing.T) {
 	t.Helper()
-	r.healthy(t)
+	r.advance(t)
+	for _, i := range r.instances {
+		i.proc.Pause()
+	}
+	r.awaitMarkers(t)
 	open, err := openTransactions(t.Context(), r.adm, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()
 	r.kafka.Brokers[0].Kill()
+	for _, i := range r.instances {
+		i.proc.Resume()
+	}
 	if err := r.kafka.Brokers[0].Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +178,27 @@ func (r *run) loseBroker(t *testing.T) {
 		k := r.commits.await(t, since, recovery, i.name+" commits after the loss of the broker", func(k commit) bool { return k.by(i.name) })
 		took = append(took, fmt.Sprintf("%s %v", i.name, k.at.Sub(killed).Round(time.Millisecond)))
 	}
-	r.say(t, "SIGKILL broker  open just before %d  ready after %v  next commit after %s", len(open), ready.Round(time.Millisecond), strings.Join(took, ", "))
+	r.over(t, "SIGKILL broker  open just before %d  ready after %v  next commit after %s", len(open), ready.Round(time.Millisecond), strings.Join(took, ", "))
+}
+
+// awaitMarkers waits until no marker is owed, for some looks in a row: a last request may still be
+// on its way from a process that stands still.
+func (r *run) awaitMarkers(t *testing.T) {
+	t.Helper()
+	clean := 0
+	kafkatest.Within(t, recovery, "all markers are written", func(ctx context.Context) error {
+		owed, err := owedMarkers(ctx, r.adm)
+		if err != nil {
+			return err
+		}
+		if clean++; len(owed) > 0 {
+			clean = 0
+		}
+		if clean < 5 {
+			return fmt.Errorf("owed: %v", owed)
+		}
+		return nil
+	})
 }
 
 // scaleUp starts more instances and waits until each of them commits.
@@ -162,13 +215,13 @@ func (r *run) scaleUp(t *testing.T, names ...string) {
 		k := r.commits.await(t, since, recovery, name+" commits", func(k commit) bool { return k.by(name) })
 		took = append(took, fmt.Sprintf("%s %v", name, k.at.Sub(begin).Round(time.Millisecond)))
 	}
-	r.say(t, "scale to %d  first commit after %s", len(r.instances), strings.Join(took, ", "))
+	r.over(t, "scale to %d  first commit after %s", len(r.instances), strings.Join(took, ", "))
 }
 
 // scaleDown drains all but the first instance and waits until that one commits for all partitions.
 func (r *run) scaleDown(t *testing.T) {
 	t.Helper()
-	r.healthy(t)
+	r.advance(t)
 	begin := time.Now()
 	for _, i := range r.instances[1:] {
 		i.drain(t)
@@ -176,10 +229,10 @@ func (r *run) scaleDown(t *testing.T) {
 	r.instances = r.instances[:1]
 	drained, since := time.Since(begin), r.commits.count()
 	kafkatest.Within(t, recovery, "one instance commits for all partitions", func(context.Context) error {
-		if n := len(r.commits.partitionsOf(since, r.instances[0].name)); n < partitions {
-			return fmt.Errorf("for %d of %d", n, partitions)
+		if _, ps := r.commits.since(since, r.instances[0].name); len(ps) < partitions {
+			return fmt.Errorf("for %d of %d", len(ps), partitions)
 		}
 		return nil
 	})
-	r.say(t, "scale to 1  drained in %v  all partitions committed after %v", drained.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+	r.over(t, "scale to 1  drained in %v  all partitions committed after %v", drained.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 }

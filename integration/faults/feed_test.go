@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	faultSeconds = 110 // what the faults take, roughly: the feed is paced to last that long
+	faultSeconds = 60  // what the faults take, roughly: the feed is paced to last that long
 	reserve      = 10  // the last tenth of the feed waits for the end of the faults…
 	trickle      = 100 // …at so many events a second, should they take longer
 	feedTick     = 10 * time.Millisecond

@@ -59,7 +59,7 @@ func startRun(t *testing.T) (*run, workload) {
 	k := kafkatest.Start(t, kafkatest.Options{FirstPort: firstPort})
 	r := &run{kafka: k, adm: kadm.NewClient(kafkatest.Client(t, k.Seeds())), command: buildCommand(t, k.Seeds())}
 	producer := kafkatest.Client(t, k.Seeds(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ProducerLinger(5*time.Millisecond))
-	kafkatest.CreateTopic(t, producer, input, partitions, "retention.ms", "-1")
+	kafkatest.CreateTopic(t, producer, input, partitions)
 	r.command.mustRun(t, 30*time.Second, "topics", "apply")
 	r.commits = followCommits(t, k.Seeds())
 	first := r.command.newInstance(t, "p1")

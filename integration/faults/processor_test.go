@@ -24,7 +24,7 @@ type command struct {
 	seeds       []string
 }
 
-// buildCommand compiles cmd/processor as a user would.
+// buildCommand compiles cmd/processor as a user would; PROCESSOR names a binary to test instead.
 func buildCommand(t *testing.T, seeds []string) command {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tallystick-faults-")
@@ -33,6 +33,10 @@ func buildCommand(t *testing.T, seeds []string) command {
 	}
 	t.Cleanup(func() { keepIfFailed(t, dir) })
 	c := command{binary: filepath.Join(dir, "processor"), dir: dir, seeds: seeds}
+	if b := os.Getenv("PROCESSOR"); b != "" {
+		c.binary = b
+		return c
+	}
 	build := exec.Command("go", "build", "-o", c.binary, "./cmd/processor")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -52,7 +56,7 @@ func keepIfFailed(t *testing.T, dir string) {
 }
 
 func (c command) args(sub ...string) []string {
-	return append(sub, "--bootstrap.servers", strings.Join(c.seeds, ","), "--application.id", app)
+	return append(sub, "--bootstrap-servers", strings.Join(c.seeds, ","), "--application-id", app)
 }
 
 // mustRun runs a short command to its end and returns what it printed.
@@ -79,8 +83,8 @@ type instance struct {
 func (c command) newInstance(t *testing.T, name string) *instance {
 	t.Helper()
 	i := &instance{name: name, log: filepath.Join(c.dir, name+".log")}
-	args := append(c.args("run"), "--group.instance.id", name, "--leave", "--state.dir", filepath.Join(c.dir, name),
-		"--num.stream.threads", "2", "--admin.listen", "off", "--session.timeout.ms", fmt.Sprint(sessionTimeout.Milliseconds()))
+	args := append(c.args("run"), "--group-instance-id", name, "--leave", "--state-dir", filepath.Join(c.dir, name),
+		"--num-stream-threads", "2", "--admin-listen", "off", "--session-timeout-ms", fmt.Sprint(sessionTimeout.Milliseconds()))
 	i.run = func() (*kafkatest.Process, error) {
 		out, err := os.OpenFile(i.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {

@@ -40,7 +40,9 @@ func (w workload) judge(t *testing.T, seeds []string) {
 			t.Errorf("%s: %d records, want %d", topic, got, w.outcomes[topic])
 		}
 	}
-	got := balances(t, read(t, seeds, "ledger-updates"))
+	updates := read(t, seeds, "ledger-updates")
+	onePerInput(t, updates)
+	got := balances(t, updates)
 	if !slices.Equal(got, w.balances) {
 		t.Errorf("the balances are not the independent sum: %s", firstDifference(got, w.balances))
 	}
@@ -56,20 +58,54 @@ func read(t *testing.T, seeds []string, topic string) []*kgo.Record {
 	return all
 }
 
+// onePerInput wants each update to name an input of its own.
+func onePerInput(t *testing.T, updates []*kgo.Record) {
+	t.Helper()
+	type position struct {
+		Partition int32
+		Offset    int64
+	}
+	first := map[position]*kgo.Record{}
+	shown := 0
+	for _, r := range updates {
+		u := decode(t, r)
+		at := position{u.Source.Partition, u.Source.Offset}
+		if f, again := first[at]; !again {
+			first[at] = r
+		} else if shown++; shown <= 10 {
+			t.Errorf("input %d/%d has two updates, at %d/%d of %v and at %d/%d of %v:\n%s\n%s", at.Partition, at.Offset,
+				f.Partition, f.Offset, f.Timestamp.Format(clock), r.Partition, r.Offset, r.Timestamp.Format(clock), f.Value, r.Value)
+		}
+	}
+}
+
+const clock = "15:04:05.000"
+
+type update struct {
+	Account string `json:"account_id"`
+	Outcome string
+	Balance string
+	Version int64
+	Source  struct {
+		Partition int32
+		Offset    int64
+	}
+}
+
+func decode(t *testing.T, r *kgo.Record) (u update) {
+	t.Helper()
+	if err := json.Unmarshal(r.Value, &u); err != nil {
+		t.Fatalf("%s/%d/%d: %v", r.Topic, r.Partition, r.Offset, err)
+	}
+	return u
+}
+
 // balances takes the last update of each account that exists.
 func balances(t *testing.T, updates []*kgo.Record) []string {
 	t.Helper()
 	last := map[string]string{}
 	for _, r := range updates {
-		var u struct {
-			Account string `json:"account_id"`
-			Outcome string
-			Balance string
-			Version int64
-		}
-		if err := json.Unmarshal(r.Value, &u); err != nil {
-			t.Fatalf("%s/%d/%d: %v", r.Topic, r.Partition, r.Offset, err)
-		}
+		u := decode(t, r)
 		if _, known := last[u.Account]; known || u.Outcome == "applied" { // a refusal alone creates no account
 			last[u.Account] = u.Account + " " + u.Balance + " " + strconv.FormatInt(u.Version, 10)
 		}

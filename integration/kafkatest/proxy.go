@@ -79,6 +79,15 @@ func (p *Proxy) Passed(key int16) int {
 	return p.count[key]
 }
 
+// Cut ends all connections; requests that are held on them are lost.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
 // Close ends the listener, all connections, and with them every held request.
 func (p *Proxy) Close() {
 	p.ln.Close()
