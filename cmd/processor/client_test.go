@@ -200,7 +200,7 @@ func TestTLSMistakesNameTheirRemedy(t *testing.T) {
 func wantHint(t *testing.T, err error, code exitCode, hint string) {
 	t.Helper()
 	var stderr bytes.Buffer
-	if got := exitOf(t.Context(), &stderr, err); got != code || !strings.Contains(stderr.String(), hint) {
+	if got := exitOf(t.Context(), &stderr, err, false); got != code || !strings.Contains(stderr.String(), hint) {
 		t.Errorf("%v exits %d and prints %q, want %d and %q", err, got, stderr.String(), code, hint)
 	}
 }

@@ -169,7 +169,7 @@ func TestConfigErrorsNameKeyValuePlaceLimitAndFix(t *testing.T) {
 					t.Errorf("error %q\ndoes not say %q", err, w)
 				}
 			}
-			if code := exitOf(t.Context(), &bytes.Buffer{}, err); code != exitUsage {
+			if code := exitOf(t.Context(), &bytes.Buffer{}, err, false); code != exitUsage {
 				t.Errorf("exit %d", code)
 			}
 		})

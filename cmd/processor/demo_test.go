@@ -76,7 +76,7 @@ func TestDemoExits3WhenOneCentDiffers(t *testing.T) {
 			d.tamper = func(ctx context.Context, brokers []string) ([]string, error) { return copyHistory(t, ctx, d, c.alter) }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if code := exitOf(ctx, stderr, d.run(ctx)); code != c.code {
+			if code := exitOf(ctx, stderr, d.run(ctx), false); code != c.code {
 				t.Fatalf("exit %d, want %d:\n%s%s", code, c.code, stdout, stderr)
 			}
 			if c.code == exitCheckFailed && !strings.Contains(stdout.String(), "VIOLATED") {

@@ -49,19 +49,27 @@ func silent(code exitCode) error { return &failure{code: code, err: errSilent} }
 
 var errSilent = errors.New("the output says it")
 
-// exitOf prints err, once, and returns the code to exit with. ctx tells whether a signal ended the work.
-func exitOf(ctx context.Context, stderr io.Writer, err error) exitCode {
+// exitOf prints err, once, and returns the code to exit with. ctx tells whether a signal ended the work. colour makes the
+// word error red.
+func exitOf(ctx context.Context, stderr io.Writer, err error, colour bool) exitCode {
 	if err == nil {
 		return exitOK
 	}
 	f := classify(ctx, err)
 	if !errors.Is(err, errSilent) {
-		fmt.Fprintf(stderr, "error: %s\n", indent(f.Error()))
+		fmt.Fprintf(stderr, "%s %s\n", red("error:", colour), indent(f.Error()))
 		if f.hint != "" {
 			fmt.Fprintf(stderr, "hint: %s\n", indent(f.hint))
 		}
 	}
 	return f.code
+}
+
+func red(s string, colour bool) string {
+	if !colour {
+		return s
+	}
+	return "\x1b[31m" + s + "\x1b[0m"
 }
 
 // classify finds the failure in err, or makes one from what is known about the error.

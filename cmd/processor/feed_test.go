@@ -302,7 +302,7 @@ func TestFeedAccountsForEveryRecordWhenItIsStopped(t *testing.T) {
 	c, _, _ := newTestCLI()
 	f := &feeder{client: testClient(t, b, kgo.DefaultProduceTopic(credits)), target: feedTarget{topic: credits}, report: newFeedReport(credits), progress: newProgress(c, "feed", 0)}
 	defer f.progress.done()
-	if code := exitOf(ctx, io.Discard, f.report.failure(f.run(ctx, source))); code != exitInterrupted {
+	if code := exitOf(ctx, io.Discard, f.report.failure(f.run(ctx, source)), false); code != exitInterrupted {
 		t.Errorf("exit %d", code)
 	}
 	if sum := f.report.Acknowledged + f.report.Unacknowledged; sum != source.number && sum != source.number-1 { // the last one may not have been sent

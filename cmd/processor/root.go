@@ -24,7 +24,7 @@ type cli struct {
 func (c *cli) execute(ctx context.Context, args []string) exitCode {
 	root := newRoot(c)
 	root.SetArgs(args)
-	return exitOf(ctx, c.stderr, root.ExecuteContext(ctx))
+	return exitOf(ctx, c.stderr, root.ExecuteContext(ctx), c.colour(c.stderr))
 }
 
 // newRoot builds the whole command tree. Errors are neither printed nor exited on below it.

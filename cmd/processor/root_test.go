@@ -65,7 +65,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{kerr.NotLeaderForPartition, exitUnavailable, "try again"},
 	} {
 		var stderr bytes.Buffer
-		if code := exitOf(t.Context(), &stderr, c.err); code != c.code {
+		if code := exitOf(t.Context(), &stderr, c.err, false); code != c.code {
 			t.Errorf("%v exits %d, want %d", c.err, code, c.code)
 		}
 		if !strings.Contains(stderr.String(), "error: "+c.err.Error()) || !strings.Contains(stderr.String(), c.hint) || (c.hint == "") != !strings.Contains(stderr.String(), "hint:") {
@@ -76,7 +76,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 
 func TestSilentCodesPrintNothing(t *testing.T) {
 	var stderr bytes.Buffer
-	if code := exitOf(t.Context(), &stderr, silent(exitCheckFailed)); code != exitCheckFailed || stderr.Len() > 0 {
+	if code := exitOf(t.Context(), &stderr, silent(exitCheckFailed), false); code != exitCheckFailed || stderr.Len() > 0 {
 		t.Errorf("exit %d, %q", code, stderr.String())
 	}
 }
@@ -85,7 +85,7 @@ func TestInterruptedWorkExits130(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(interruptedError{syscall.SIGTERM})
 	var stderr bytes.Buffer
-	if code := exitOf(ctx, &stderr, fmt.Errorf("read: %w", context.Canceled)); code != exitInterrupted {
+	if code := exitOf(ctx, &stderr, fmt.Errorf("read: %w", context.Canceled), false); code != exitInterrupted {
 		t.Errorf("exit %d", code)
 	}
 	if want := "error: stopped by signal: terminated\n"; stderr.String() != want {
@@ -93,9 +93,18 @@ func TestInterruptedWorkExits130(t *testing.T) {
 	}
 }
 
+func TestErrorIsRedOnATerminalAlone(t *testing.T) {
+	for colour, want := range map[bool]string{true: "\x1b[31merror:\x1b[0m x\n", false: "error: x\n"} {
+		var stderr bytes.Buffer
+		if exitOf(t.Context(), &stderr, errors.New("x"), colour); stderr.String() != want {
+			t.Errorf("prints %q, want %q", stderr.String(), want)
+		}
+	}
+}
+
 func TestLongErrorsAreIndented(t *testing.T) {
 	var stderr bytes.Buffer
-	exitOf(t.Context(), &stderr, errors.Join(errors.New("one"), errors.New("two")))
+	exitOf(t.Context(), &stderr, errors.Join(errors.New("one"), errors.New("two")), false)
 	if stderr.String() != "error: one\n  two\n" {
 		t.Errorf("prints %q", stderr.String())
 	}

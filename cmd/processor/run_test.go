@@ -96,10 +96,28 @@ func wantStatus(t *testing.T, admin string, tasks int) {
 }
 
 func TestRunAbortsOnTheSecondSignal(t *testing.T) {
+	p := hangingRun(t)
+	interrupt(t, p)
+	eventually(t, "the log says that it drains", func() bool { return strings.Contains(p.stderr.String(), "msg=draining") })
+	interrupt(t, p)
+	if code := p.wait(t, 20*time.Second); code != exitInterrupted || !strings.Contains(p.stderr.String(), "aborted without draining") {
+		t.Errorf("exit %d:\n%s", code, p.stderr.String())
+	}
+}
+
+func TestRunStopsInBoundedTimeWhenTheBrokerHangs(t *testing.T) {
+	p := hangingRun(t, "--drain-timeout-ms", "1000")
+	interrupt(t, p)
+	if code := p.wait(t, 20*time.Second); code < 0 { // killed by wait
+		t.Errorf("it still drains after 20 s, drain.timeout.ms is 1000:\n%s", p.stderr.String())
+	}
+}
+
+// hangingRun is a run whose broker has stopped answering in the middle of a commit.
+func hangingRun(t *testing.T, flags ...string) *process {
+	t.Helper()
 	broker, cfg := startJob(t)
-	p := spawn(t, runFlags(cfg)...)
-	admin := p.adminURL(t)
-	eventually(t, "ready", func() bool { return answers(admin+"/readyz", 200) })
+	p := spawn(t, append(runFlags(cfg), flags...)...)
 	client := feedSome(t, cfg, 10)
 	if err := newOnlooker(client, cfg.ApplicationID).awaitCommitted(t.Context(), topology.Credits.Name); err != nil {
 		t.Fatal(err)
@@ -108,19 +126,14 @@ func TestRunAbortsOnTheSecondSignal(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 	broker.Cluster().ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
 		asked <- struct{}{}
-		<-hang // the broker answers nobody any more, so that draining takes its time
+		<-hang // it answers nobody from here on
 		return nil, nil, false
 	})
 	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: topology.Credits.Name, Key: []byte("priya"), Value: []byte("{}")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	<-asked
-	interrupt(t, p)
-	eventually(t, "the log says that it drains", func() bool { return strings.Contains(p.stderr.String(), "msg=draining") })
-	interrupt(t, p)
-	if code := p.wait(t, 5*time.Second); code != exitInterrupted || !strings.Contains(p.stderr.String(), "aborted without draining") {
-		t.Errorf("exit %d:\n%s", code, p.stderr.String())
-	}
+	return p
 }
 
 func interrupt(t *testing.T, p *process) {
