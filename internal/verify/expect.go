@@ -76,9 +76,9 @@ func (a *audit) expectUpdate(x *expected) {
 	}
 	t := a.tally(x.event.currency)
 	if x.event.kind == credit {
-		t.credits.Add(&t.credits, x.event.amount.big())
+		t.credits.add(x.event.amount)
 	} else {
-		t.debits.Add(&t.debits, x.event.amount.big())
+		t.debits.add(x.event.amount)
 	}
 }
 

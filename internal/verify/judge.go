@@ -151,22 +151,29 @@ func (a *audit) compare(ctx context.Context, in *kgo.Record, x *expected, o *out
 }
 
 func (a *audit) compareLetter(in *kgo.Record, x *expected, o *outcome) {
-	ev := []Evidence{evidence("input", in), evidence("dead letter", o.rec)}
+	v, fault := o.judgeLetter(in, x, a)
+	if fault != "" {
+		a.violate(v, fault, evidence("input", in), evidence("dead letter", o.rec))
+	}
+}
+
+// judgeLetter returns what is wrong with a dead letter, "" if nothing.
+func (o *outcome) judgeLetter(in *kgo.Record, x *expected, a *audit) (Verdict, string) {
 	if fault := o.carries(in); fault != "" {
-		a.violate(Ghost, fmt.Sprintf("%s is not the dead letter of %s: %s", place(o.rec), place(in), fault), ev...)
-		return
+		return Ghost, fmt.Sprintf("%s is not the dead letter of %s: %s", place(o.rec), place(in), fault)
 	}
 	if o.letter.known && o.letter.reason == futureTimestamp && o.wasFuture(in) {
-		return // by the clock that the job read: the one outcome that depends on more than the input
+		return "", "" // by the clock that the job read: the one outcome that depends on more than the input
 	}
 	switch {
 	case x.lane == updates:
-		a.violate(Lost, fmt.Sprintf("%s is a new event and was not posted: it became a dead letter (%s), where %s was due", place(in), o.letter.word, x), ev...)
+		return Lost, fmt.Sprintf("%s is a new event and was not posted: it became a dead letter (%s), where %s was due", place(in), o.letter.word, x)
 	case x.lane == skipped || !o.letter.known || !x.why.has(o.letter.reason):
-		a.violate(Ghost, fmt.Sprintf("%s is labelled %s, but %s was due", place(o.rec), o.letter.word, x), ev...)
+		return Ghost, fmt.Sprintf("%s is labelled %s, but %s was due", place(o.rec), o.letter.word, x)
 	case x.ruling == isConflict && x.known && o.first != (position{a.topics.Input, a.p, x.first}):
-		a.violate(Ghost, fmt.Sprintf("%s names %s as the first event, but it is offset %d", place(o.rec), o.first, x.first), ev...)
+		return Ghost, fmt.Sprintf("%s names %s as the first event, but it is offset %d", place(o.rec), o.first, x.first)
 	}
+	return "", ""
 }
 
 // wasFuture checks a future timestamp against the clock in the letter, and that clock against the time of writing.
@@ -180,9 +187,9 @@ func (o *outcome) wasFuture(in *kgo.Record) bool {
 }
 
 func (a *audit) compareSkipped(ctx context.Context, in *kgo.Record, x *expected, o *outcome) error {
-	ev := []Evidence{evidence("input", in), evidence("skipped", o.rec)}
 	if x.lane != skipped {
 		first, err := a.lookupFirst(ctx, o.first)
+		ev := append(present("input", in), present("skipped", o.rec)...)
 		ev = append(ev, present("claimed first", first)...)
 		verdict := Ghost
 		if x.lane == updates {
@@ -203,7 +210,8 @@ func (a *audit) compareSkipped(ctx context.Context, in *kgo.Record, x *expected,
 		fault = "its record time is not the input's"
 	}
 	if fault != "" {
-		a.violate(Ghost, fmt.Sprintf("%s does not describe its input %s: %s", place(o.rec), place(in), fault), ev...)
+		a.violate(Ghost, fmt.Sprintf("%s does not describe its input %s: %s", place(o.rec), place(in), fault),
+			evidence("input", in), evidence("skipped", o.rec))
 	}
 	return nil
 }

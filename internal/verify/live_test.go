@@ -162,7 +162,7 @@ func TestATransactionThatEndsIsWaitedFor(t *testing.T) {
 	for _, topic := range []string{"updates", "state"} {
 		w := ordinary()
 		name := map[string]string{"updates": w.topics.Updates, "state": w.topics.State}[topic]
-		w.stable[where(name, 0)] = 5
+		w.openFrom(name, 5)
 		w.patient[where(name, 0)] = true
 		accepts(t, w)
 	}
@@ -170,7 +170,7 @@ func TestATransactionThatEndsIsWaitedFor(t *testing.T) {
 
 func TestAnOpenTransactionThatHidesAnOutcomeLeavesItUndecided(t *testing.T) {
 	w := ordinary()
-	w.stable[where(w.topics.Updates, 0)] = 5
+	w.openFrom(w.topics.Updates, 5)
 	r := undecided(t, w, "ledger-updates/0 has a transaction open since offset 5")
 	if len(r.OpenTransactions) != 1 || r.OpenTransactions[0].Stable != 5 {
 		t.Errorf("%+v", r.OpenTransactions)
@@ -179,14 +179,14 @@ func TestAnOpenTransactionThatHidesAnOutcomeLeavesItUndecided(t *testing.T) {
 
 func TestAnOpenTransactionThatHidesTheMarkerLeavesItUndecided(t *testing.T) {
 	w := ordinary()
-	w.stable[where(w.topics.State, 0)] = 5
+	w.openFrom(w.topics.State, 5)
 	undecided(t, w, "hides the marker of committed offset 21")
 }
 
 func TestAnInputLostBeforeAnOpenTransactionIsLostAllTheSame(t *testing.T) {
 	w := ordinary()
 	w.drop(w.topics.Updates, 1)
-	w.stable[where(w.topics.Updates, 0)] = 7
+	w.openFrom(w.topics.Updates, 7)
 	r, err := w.audit(t)
 	if err == nil || r.Counts[Lost] != 1 {
 		t.Errorf("error %v, %v", err, r.Violations)
@@ -198,7 +198,7 @@ func TestAnOpenTransactionBehindTheCutIsReported(t *testing.T) {
 	w := ordinary()
 	for _, topic := range []string{w.topics.Input, w.topics.Updates, w.topics.State, w.topics.DeadLetters} {
 		log := w.logs[topic][0]
-		w.stable[where(topic, 0)] = log[len(log)-1].Offset + 1
+		w.openFrom(topic, log[len(log)-1].Offset+1)
 		w.append(topic, 0, kgo.Record{Key: []byte("\x05extra1"), Value: []byte("open")})
 	}
 	r := accepts(t, w)

@@ -15,6 +15,30 @@ type books struct {
 	posted []posting
 }
 
+// tally sums one currency.
+type tally struct{ credits, debits, balances total }
+
+// total is a sum of amounts without a range: a part that fits, and the rest in ten-thousandths.
+type total struct {
+	low  amount
+	high big.Int
+}
+
+// enough leaves room for one more amount.
+const enough = 1 << 62
+
+func (t *total) add(a amount) {
+	t.low = t.low.add(a)
+	if t.low.units > enough || t.low.units < -enough {
+		t.high.Add(&t.high, t.low.big())
+		t.low = amount{}
+	}
+}
+
+func (t *total) value() *big.Int { return new(big.Int).Add(&t.high, t.low.big()) }
+
+func (t *total) merge(other *total) { t.high.Add(&t.high, other.value()) }
+
 // posting is an applied event: 24 bytes, sortable, so that many can be sorted on disk.
 type posting struct {
 	id    identity
@@ -39,9 +63,9 @@ func (b *books) add(p *partitionReport) {
 			sum = &tally{}
 			b.sums[c] = sum
 		}
-		sum.credits.Add(&sum.credits, &t.credits)
-		sum.debits.Add(&sum.debits, &t.debits)
-		sum.balances.Add(&sum.balances, &t.balances)
+		sum.credits.merge(&t.credits)
+		sum.debits.merge(&t.debits)
+		sum.balances.merge(&t.balances)
 	}
 }
 
@@ -51,14 +75,15 @@ func (b *books) reconcile(r *Report, complete bool) {
 	for _, c := range slices.SortedFunc(maps.Keys(b.sums), func(x, y currency) int { return cmp.Compare(x.String(), y.String()) }) {
 		t := b.sums[c]
 		digits := c.digits()
-		s := Sum{decimal(&t.credits, digits), decimal(&t.debits, digits), decimal(&t.balances, digits)}
+		credits, debits, balances := t.credits.value(), t.debits.value(), t.balances.value()
+		s := Sum{decimal(credits, digits), decimal(debits, digits), decimal(balances, digits)}
 		r.Sums[c.String()] = s
-		due := new(big.Int).Sub(&t.credits, &t.debits)
-		if !complete || due.Cmp(&t.balances) == 0 {
+		due := new(big.Int).Sub(credits, debits)
+		if !complete || due.Cmp(balances) == 0 {
 			continue
 		}
 		r.add(Violation{Money, -1, fmt.Sprintf("%s: the balances sum to %s, but credits %s less debits %s are %s: off by %s", c,
-			s.Balances, s.Credits, s.Debits, decimal(due, digits), decimal(new(big.Int).Sub(&t.balances, due), digits)), nil})
+			s.Balances, s.Credits, s.Debits, decimal(due, digits), decimal(new(big.Int).Sub(balances, due), digits)), nil})
 	}
 }
 

@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -200,6 +199,3 @@ type partitionReport struct {
 	sums                                                          map[currency]*tally
 	posted                                                        []posting
 }
-
-// tally sums one currency, in ten-thousandths.
-type tally struct{ credits, debits, balances big.Int }

@@ -19,8 +19,7 @@ func (a *audit) settle(ctx context.Context) error {
 	}
 	for _, acc := range a.accounts {
 		a.report.accounts++
-		t := a.tally(acc.currency)
-		t.balances.Add(&t.balances, acc.balance.big())
+		a.tally(acc.currency).balances.add(acc.balance)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type world struct {
 	commits    []commit
 	jobs       []*job
 	first      map[string]int64             // log start by topic/partition
-	stable     map[string]int64             // last stable offset by topic/partition, where a transaction is open
+	stable     map[string]map[int32]int64   // last stable offset by topic and partition, where a transaction is open
 	patient    map[string]bool              // waiting ends that transaction
 	moved      func(partition int32, n int) // before the n-th look at a committed offset
 	looks      []int
@@ -39,7 +39,7 @@ type world struct {
 func newWorld(partitions int32) *world {
 	w := &world{
 		topics: Topics{}.withDefaults(testApp), partitions: partitions, logs: map[string][][]*kgo.Record{}, commits: make([]commit, partitions),
-		first: map[string]int64{}, stable: map[string]int64{}, patient: map[string]bool{}, looks: make([]int, partitions),
+		first: map[string]int64{}, stable: map[string]map[int32]int64{}, patient: map[string]bool{}, looks: make([]int, partitions),
 	}
 	for _, topic := range []string{w.topics.Input, w.topics.Updates, w.topics.Skipped, w.topics.DeadLetters, w.topics.State} {
 		w.logs[topic] = make([][]*kgo.Record, partitions)
@@ -66,6 +66,9 @@ func (w *world) append(topic string, p int32, r kgo.Record) *kgo.Record {
 	return &r
 }
 
+// openFrom makes a transaction on partition 0 undecided.
+func (w *world) openFrom(topic string, stable int64) { w.stable[topic] = map[int32]int64{0: stable} }
+
 func (w *world) rules() rules {
 	return rules{
 		topics: w.topics, partitions: w.partitions, window: testWindow, autoCreate: true,
@@ -80,11 +83,14 @@ func (w *world) audit(t testing.TB) (Report, error) {
 }
 
 func (w *world) open(_ context.Context, topic string, p int32, from int64) (stream, error) {
-	s := &memStream{w: w, topic: topic, p: p, end: 0}
-	if log := w.logs[topic][p]; len(log) > 0 {
-		s.end = log[len(log)-1].Offset + 1
+	s := &memStream{w: w, topic: topic, p: p, log: w.logs[topic][p]}
+	if len(s.log) > 0 {
+		s.end = s.log[len(s.log)-1].Offset + 1
 	}
-	s.pos = max(from, s.start())
+	from = max(from, s.start())
+	for len(s.log) > 0 && s.log[0].Offset < from {
+		s.pop()
+	}
 	return s, nil
 }
 
@@ -106,34 +112,29 @@ func (w *world) committed(_ context.Context, p int32) (commit, error) {
 }
 
 type memStream struct {
-	w        *world
-	topic    string
-	p        int32
-	pos, end int64
+	w     *world
+	topic string
+	p     int32
+	log   []*kgo.Record // not consumed
+	end   int64
 }
 
 func (s *memStream) start() int64 { return s.w.first[where(s.topic, s.p)] }
 
 func (s *memStream) peek(context.Context) (*kgo.Record, error) {
-	limit := s.end
-	if stable, open := s.w.stable[where(s.topic, s.p)]; open {
-		limit = min(limit, stable)
-	}
-	log := s.w.logs[s.topic][s.p]
-	i, _ := slices.BinarySearchFunc(log, s.pos, func(r *kgo.Record, pos int64) int { return int(r.Offset - pos) })
-	if i == len(log) || log[i].Offset >= limit {
+	if len(s.log) == 0 || s.log[0].Offset >= s.end {
 		return nil, nil
 	}
-	return log[i], nil
+	if stable, open := s.w.stable[s.topic][s.p]; open && s.log[0].Offset >= stable {
+		return nil, nil
+	}
+	return s.log[0], nil
 }
 
-func (s *memStream) pop() {
-	r, _ := s.peek(nil)
-	s.pos = r.Offset + 1
-}
+func (s *memStream) pop() { s.log = s.log[1:] }
 
 func (s *memStream) hidden() *OpenTransaction {
-	if stable, open := s.w.stable[where(s.topic, s.p)]; open && stable < s.end {
+	if stable, open := s.w.stable[s.topic][s.p]; open && stable < s.end {
 		return &OpenTransaction{s.topic, s.p, stable, s.end}
 	}
 	return nil
@@ -143,7 +144,7 @@ func (s *memStream) wait(context.Context) error {
 	if !s.w.patient[where(s.topic, s.p)] {
 		return errHidden
 	}
-	delete(s.w.stable, where(s.topic, s.p))
+	delete(s.w.stable[s.topic], s.p)
 	return nil
 }
 
