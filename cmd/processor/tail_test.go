@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,6 +160,37 @@ func TestTailTellsNullEmptyAndTheTextNullApart(t *testing.T) {
 	_, errs, _ := processor(t, b, "", "tail", "events", "--to-end", "-f", `%v\n`)
 	if !strings.Contains(errs, "7 records have no key or no value") {
 		t.Errorf("a lossy format does not say so: %q", errs)
+	}
+}
+
+// notify is a stdout that says when a text was written to it.
+type notify struct {
+	text  string
+	found func()
+	buf   bytes.Buffer
+}
+
+func (n *notify) Write(p []byte) (int, error) {
+	n.buf.Write(p)
+	if strings.Contains(n.buf.String(), n.text) {
+		n.found()
+	}
+	return len(p), nil
+}
+
+func TestTailGoesOnWithNewRecordsUntilItIsStopped(t *testing.T) {
+	b, cl := testBroker(t, "events", 2, nil)
+	produce(t, cl, rec(0, "a", "first"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c, _, stderr := newTestCLI("PROCESSOR_BOOTSTRAP_SERVERS=" + b.String())
+	last := &notify{text: "last", found: func() { cancel(interruptedError{syscall.SIGINT}) }}
+	first := &notify{text: "first", found: sync.OnceFunc(func() { go cl.Produce(t.Context(), rec(1, "b", "last"), nil) })}
+	c.stdout = io.MultiWriter(first, last)
+	if code := c.execute(ctx, []string{"tail", "events", "-f", `%v\n`}); code != exitInterrupted {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if got := last.buf.String(); got != "first\nlast\n" {
+		t.Errorf("printed %q", got)
 	}
 }
 

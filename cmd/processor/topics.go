@@ -124,22 +124,20 @@ func refusedTopics(err error) error {
 	return fail(exitFailed, err, "run refuses these topics too; each line ends with its remedy")
 }
 
-// printSteps writes the steps; a table is followed by the reasons, one a line.
+// printSteps writes the steps; a table is followed by the settings of new topics and by the reasons, one a line.
 func (c *cli) printSteps(steps topics.Steps) error {
 	err := printList(c, []string{"topic", "role", "action", "partitions", "replicas"}, steps, stepCells)
 	if err != nil || c.format.orTable() != formatTable {
 		return err
 	}
 	var b strings.Builder
-	for _, s := range steps {
+	for _, s := range steps.Pending() {
 		for _, k := range slices.Sorted(maps.Keys(s.Config)) {
-			if s.Action == topics.Create {
-				fmt.Fprintf(&b, "%s  %s: %s=%s\n", topics.Create, s.Topic, k, s.Config[k])
-			}
+			fmt.Fprintf(&b, "%s  %s: %s=%s\n", topics.Create, s.Topic, k, s.Config[k])
 		}
-		for _, r := range s.Reasons {
-			b.WriteString(reasonLine(s.Topic, r))
-		}
+	}
+	for _, r := range commonReasons(steps) {
+		fmt.Fprintf(&b, "%-6s  %s: %s: %s\n", r.Level, strings.Join(r.topics, ", "), r.Key, strings.TrimSuffix(r.Cause+"; "+r.Remedy, "; "))
 	}
 	if b.Len() == 0 {
 		return nil
@@ -147,12 +145,26 @@ func (c *cli) printSteps(steps topics.Steps) error {
 	return writeLines(c.stdout, "\n"+b.String())
 }
 
-func reasonLine(topic string, r topics.Reason) string {
-	line := fmt.Sprintf("%-6s  %s: %s: %s", r.Level, topic, r.Key, r.Cause)
-	if r.Remedy != "" {
-		line += "; " + r.Remedy
+// commonReason is a reason with all the topics that it is true of.
+type commonReason struct {
+	topics.Reason
+	topics []string
+}
+
+// commonReasons says once what is true of several topics: on a small cluster most reasons are the same for all.
+func commonReasons(steps topics.Steps) []*commonReason {
+	var all []*commonReason
+	for _, s := range steps {
+		for _, r := range s.Reasons {
+			i := slices.IndexFunc(all, func(c *commonReason) bool { return c.Reason == r })
+			if i < 0 {
+				i = len(all)
+				all = append(all, &commonReason{Reason: r})
+			}
+			all[i].topics = append(all[i].topics, s.Topic)
+		}
 	}
-	return line + "\n"
+	return all
 }
 
 func stepCells(s topics.Step) []string {

@@ -31,9 +31,9 @@ func TestTopicsPlanAndApplyExitCodes(t *testing.T) {
 		{[]string{"topics", "plan", "--partitions", "6"}, exitUsage, "credit-events        input         create  6           broker's default"},
 		{[]string{"topics", "plan", "--partitions", "6"}, exitUsage, "create  ledger-post-state: cleanup.policy=compact"}, // plan changed nothing
 		{[]string{"topics", "apply", "--partitions", "6"}, exitOK, "created  6           1"},
-		{[]string{"topics", "plan"}, exitOK, "warn    credit-events: replication.factor: 1: "},
+		{[]string{"topics", "plan"}, exitOK, "warn    credit-events, ledger-updates, ledger-skipped, ledger-post-state, ledger-dead-letters: replication.factor: 1: "},
 		{[]string{"topics", "apply"}, exitOK, "ledger-post-state"},
-		{[]string{"topics", "plan", "--production"}, exitFailed, "refuse  credit-events: replication.factor"},
+		{[]string{"topics", "plan", "--production"}, exitFailed, "refuse  credit-events, ledger-updates, ledger-skipped, ledger-post-state, ledger-dead-letters: replication.factor"},
 	} {
 		out, errs, code := processor(t, b, "", step.args...)
 		if code != step.code || !strings.Contains(out, step.stdout) {
