@@ -121,11 +121,14 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 	}
 	w.aborts, w.proven = 0, true
 	for _, s := range seals {
-		s.owner.inputs = 0
+		s.owner.first = -1
+		if len(s.owner.queue) > 0 {
+			s.owner.first = s.owner.queue[0].Offset
+		}
 		s.owner.settleRefusals()
 		w.publish(s.owner)
 	}
-	w.p.progressed()
+	w.rebuilds = w.rebuilds[:0]
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Commits++; s.LastCommit = w.lastCommit; s.LastError = "" })
 	if f := w.p.cfg.Events.Committed; f != nil {
 		f(info)
@@ -164,8 +167,8 @@ func (w *worker) abort(ctx context.Context, why error) error {
 // aborted undoes everything since the last commit. The client's cursors are back there, so what was polled is dropped.
 func (w *worker) aborted(ctx context.Context, info Transaction, out session.Outcome) error {
 	w.blame(out.Failures)
+	w.rewind()
 	for _, o := range w.tasks {
-		o.queue, o.inputs = nil, 0
 		if o.task != nil {
 			o.task.Drop()
 		}

@@ -29,7 +29,8 @@ type ownedTask struct {
 	stopped error
 	refused map[int64]*refusal // inputs whose output the broker refused, by offset
 	end     int64              // high watermark of the input as last fetched
-	inputs  int                // processed in the open transaction
+	first   int64              // the first polled record that is not committed, -1 if none
+	again   int64              // the record that must come again after a rewind, -1 if none
 }
 
 // assign is the restore gate. It runs on the client's goroutine and restores every task on a goroutine of its own, so that a
@@ -77,7 +78,7 @@ func anyWithoutOffset(waiting map[session.TopicPartition]*session.Assignment) bo
 func (w *worker) open(a *session.Assignment) *ownedTask {
 	ctx, cancel := contextOf(a.Token)
 	defer cancel()
-	o := &ownedTask{id: a.Task, stage: w.p.stage(a.Task.Stage), input: a.Input, token: a.Token, end: -1}
+	o := &ownedTask{id: a.Task, stage: w.p.stage(a.Task.Stage), input: a.Input, token: a.Token, end: -1, first: -1, again: -1}
 	w.p.board.task(o.id, func(t *TaskStatus) { t.State, t.Worker, t.Error = Restoring, w.index, "" })
 	if f := w.p.cfg.Events.Assigned; f != nil {
 		f(o.id)

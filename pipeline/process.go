@@ -71,7 +71,6 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 	r := o.queue[0]
 	o.queue = o.queue[1:]
 	w.txn.inputs++
-	o.inputs++
 	if r.Attrs.IsControl() {
 		o.task.Pass(r.Offset)
 		return nil
@@ -94,7 +93,7 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 	for i := range outs {
 		w.produce(o, r.Offset, &outs[i])
 	}
-	w.commitNow = refused != nil
+	w.commitNow = refused != nil || o.task.view.NewIDs() >= w.p.maxIDs
 	return nil
 }
 
@@ -137,17 +136,7 @@ func (w *worker) commitDue(ctx context.Context) bool {
 	since := w.p.now().Sub(w.lastCommit)
 	return w.commitNow || ctx.Err() != nil || w.sess.Blocked() || // the next owner's restore waits for our open records
 		since >= w.p.cfg.CommitInterval ||
-		w.txn.used >= maxProduced || w.txn.bytes >= maxStaged || w.idsFull() ||
+		w.txn.used >= maxProduced || w.txn.bytes >= maxStaged ||
 		w.p.now().Sub(w.txn.began) >= w.p.cfg.TransactionTimeout/2 ||
 		since >= idleCommits*w.averageEnd && !w.queued() && w.sess.Drained()
-}
-
-// idsFull reports whether a task has as many new ids as one packed record may hold.
-func (w *worker) idsFull() bool {
-	for _, o := range w.tasks {
-		if o.inputs >= w.p.maxInputs && o.stage.window() > 0 {
-			return true
-		}
-	}
-	return false
 }

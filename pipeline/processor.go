@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,13 +26,12 @@ type Processor struct {
 	partitions     map[string]int32 // by stage
 	limits         Limits
 	maxRecordBytes int // the smallest limit of all topics that are written
-	maxInputs      int // of one task in a transaction, so that its new ids fit one packed record
+	maxIDs         int // new ids of one dedupe store in a transaction, so that they fit one packed record
 	bases          *bases
 	board          *board
 
-	mu       sync.Mutex
-	stops    map[TaskID]error
-	rebuilds []time.Time // since the last commit of any worker
+	mu    sync.Mutex
+	stops map[TaskID]error
 }
 
 // NewProcessor checks pipeline and configuration. It does no I/O.
@@ -191,6 +191,13 @@ func (p *Processor) inputs() (names []string) {
 	return names
 }
 
+func (p *Processor) stateTopics() (names []string) {
+	for _, s := range p.pipe.stages {
+		names = append(names, s.StateTopic())
+	}
+	return names
+}
+
 func (p *Processor) topology() session.Topology {
 	t := session.Topology{StageOf: map[string]string{}, Warm: p.board.warm}
 	var text strings.Builder
@@ -262,28 +269,15 @@ func (w *worker) rebuilding(err error) error {
 	if fate == session.Unreachable {
 		return nil
 	}
-	if n := w.p.rebuilt(w.p.now()); n > maxRebuilds {
+	if n := w.rebuilt(w.p.now()); n > maxRebuilds {
 		return fmt.Errorf("%d sessions failed within %s without one commit: %w", n, rebuildWindow, err)
 	}
 	return nil
 }
 
-// rebuilt counts the rebuilds of the window since the last commit.
-func (p *Processor) rebuilt(now time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	kept := p.rebuilds[:0]
-	for _, t := range p.rebuilds {
-		if now.Sub(t) < rebuildWindow {
-			kept = append(kept, t)
-		}
-	}
-	p.rebuilds = append(kept, now)
-	return len(p.rebuilds)
-}
-
-func (p *Processor) progressed() {
-	p.mu.Lock()
-	p.rebuilds = p.rebuilds[:0]
-	p.mu.Unlock()
+// rebuilt counts the worker's rebuilds of the window since its last commit.
+func (w *worker) rebuilt(now time.Time) int {
+	w.rebuilds = slices.DeleteFunc(w.rebuilds, func(t time.Time) bool { return now.Sub(t) >= rebuildWindow })
+	w.rebuilds = append(w.rebuilds, now)
+	return len(w.rebuilds)
 }

@@ -43,9 +43,11 @@ type worker struct {
 
 	lastCommit time.Time
 	averageEnd time.Duration
-	commitNow  bool // the record just processed must be committed alone
-	aborts     int  // in a row, because records were refused
-	proven     bool // this session has committed
+	commitNow  bool        // the record just processed must be committed alone
+	aborts     int         // in a row, because records were refused
+	rewinds    int         // how often the cursors went back: what was polled before is void
+	rebuilds   []time.Time // since the last commit
+	proven     bool        // this session has committed
 }
 
 func (w *worker) session() *session.Session {
@@ -79,7 +81,7 @@ func (w *worker) serve(ctx context.Context) error {
 func (w *worker) sessionConfig() session.Config {
 	c := w.p.cfg
 	return session.Config{
-		App: w.p.pipe.app, Instance: w.p.instance, Worker: w.index, Inputs: w.p.inputs(), Topology: w.p.topology(), Admin: w.p.admin,
+		App: w.p.pipe.app, Instance: w.p.instance, Worker: w.index, Inputs: w.p.inputs(), StateTopics: w.p.stateTopics(), Topology: w.p.topology(), Admin: w.p.admin,
 		Client:         w.p.clientOptions(),
 		SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, RebalanceTimeout: c.RebalanceTimeout, TransactionTimeout: c.TransactionTimeout,
 		MaxRecordBytes: w.p.maxRecordBytes,
@@ -149,37 +151,67 @@ func (w *worker) poll(ctx context.Context) error {
 	if w.queued() {
 		n = 1
 	}
-	fetches := w.sess.Poll(ctx, w.patience(), n)
+	fetches, rewinds := w.sess.Poll(ctx, w.patience(), n), w.rewinds
 	w.admitArrivals() // a task may have become ready during the poll: its records are among these
 	if err := w.pollErrors(ctx, fetches); err != nil {
 		return err
 	}
-	if rewound, err := w.rewound(ctx); rewound || err != nil {
-		return err
+	if err := w.rewound(ctx); err != nil || w.rewinds != rewinds {
+		return err // an abort or a revoke put the cursors back: these records come again
 	}
+	var fate error
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		o := w.find(session.TopicPartition{Topic: p.Topic, Partition: p.Partition})
 		if o == nil {
 			return // the right to it has ended: the next owner fetches it
 		}
 		o.end = max(o.end, p.HighWatermark)
-		o.queue = append(o.queue, p.Records...)
+		fate = errors.Join(fate, w.enqueue(o, p.Records))
 	})
+	return fate
+}
+
+// enqueue takes a partition's records. After a rewind the first of them must not lie behind the first that is to come again:
+// the client would have gone on where it should have gone back (I5).
+func (w *worker) enqueue(o *ownedTask, records []*kgo.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	first := records[0].Offset
+	if o.again >= 0 && first > o.again {
+		v := &ViolationError{"I5", o.id, fmt.Errorf("%s/%d went on at offset %d after a rewind to %d", o.input.Topic, o.input.Partition, first, o.again)}
+		w.violated(o.id, v)
+		return v
+	}
+	o.again = -1
+	if o.first < 0 {
+		o.first = first
+	}
+	o.queue = append(o.queue, records...)
 	return nil
 }
 
+// rewind voids what was polled and not committed: the cursors are back at the last commit.
+func (w *worker) rewind() {
+	w.rewinds++
+	for _, o := range w.tasks {
+		o.queue = nil
+		if o.first >= 0 {
+			o.again, o.first = o.first, -1
+		}
+	}
+}
+
 // rewound drops what was polled when a revoke between transactions has put the cursors back.
-func (w *worker) rewound(ctx context.Context) (bool, error) {
+func (w *worker) rewound(ctx context.Context) error {
 	if w.sess.InTransaction() {
-		return false, nil
+		return nil
 	}
 	rewound, err := w.sess.Rewound(ctx)
 	if rewound {
-		for _, o := range w.tasks {
-			o.queue = nil
-		}
+		w.rewind()
 	}
-	return rewound, err
+	return err
 }
 
 func (w *worker) find(tp session.TopicPartition) *ownedTask {

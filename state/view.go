@@ -80,6 +80,17 @@ func (v *View) StreamTime() int64 {
 // was rolled back. The task then needs its marker in this transaction (I6).
 func (v *View) Dirty() bool { return v.open }
 
+// NewIDs returns the most ids that the open transaction adds to one dedupe store. They are packed into one record, so that
+// the engine ends a transaction before they exceed what the state topic takes.
+func (v *View) NewIDs() (most int) {
+	for _, p := range v.pending {
+		if p != nil {
+			most = max(most, len(p.ids))
+		}
+	}
+	return most
+}
+
 // Savepoint begins a record: what is written from here on is undone by Rollback, and kept when the next Savepoint or Seal
 // comes first. It raises stream time to the record's time, in ms.
 func (v *View) Savepoint(pos record.Position, recordTimeMs int64) {

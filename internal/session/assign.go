@@ -93,7 +93,7 @@ func (s *Session) watchdog(ctx context.Context) {
 func (s *Session) Sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
 	defer cancel()
-	j := Janitor{Client: s.cfg.Admin, App: s.cfg.App, Timeout: s.cfg.TransactionTimeout, Fenced: s.cfg.Fenced}
+	j := Janitor{Client: s.cfg.Admin, App: s.cfg.App, State: s.cfg.StateTopics, Timeout: s.cfg.TransactionTimeout, Fenced: s.cfg.Fenced}
 	_ = j.Sweep(ctx) // the caller's wait goes on, visibly; the next sweep tries again
 }
 

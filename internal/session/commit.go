@@ -37,7 +37,7 @@ const (
 type Outcome struct {
 	Result   Result
 	Err      error     // why it did not commit
-	Failures []Failure // records that were refused; their inputs are to blame
+	Failures []Failure // records that were refused for what they are; their inputs are to blame
 }
 
 var (
@@ -59,6 +59,11 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 	failures := s.failed()
 	if mutant.On("check-before-flush") {
 		failures = early
+	}
+	for _, f := range failures {
+		if !blamesRecord(f.Err) {
+			return s.end(Outcome{Unknown, producing(f), nil})
+		}
 	}
 	if len(failures) > 0 {
 		return s.abort(ctx, errRefused, failures)

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,18 +31,52 @@ var fatal = []error{
 	kerr.SecurityDisabled, kerr.UnsupportedForMessageFormat,
 }
 
+// FatalError marks an error as fatal that is not so by its kind, such as a topic that is missing when it is written.
+type FatalError struct{ Err error }
+
+func (e *FatalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *FatalError) Unwrap() error { return e.Err }
+
 // FateOf classifies an error of a session.
 func FateOf(err error) Fate {
+	if errors.As(err, new(*FatalError)) {
+		return Fatal
+	}
 	for _, f := range fatal {
 		if errors.Is(err, f) {
 			return Fatal
 		}
 	}
 	var op *net.OpError
-	if errors.As(err, &op) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &op) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || kgo.IsRetryableBrokerErr(err) {
 		return Unreachable
 	}
 	return Rebuild
+}
+
+// recordFaults are the refusals that the record itself is to blame for.
+var recordFaults = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp}
+
+// blamesRecord reports whether a failed produce is the record's fault, so that without it the transaction would commit.
+func blamesRecord(err error) bool {
+	for _, f := range recordFaults {
+		if errors.Is(err, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// producing gives a failed produce that is not the record's fault the fate it has: a topic that is missing or refuses us
+// needs a person, everything else a new session.
+func producing(f Failure) error {
+	err := fmt.Errorf("produce to topic %q: %w", f.Record.Topic, f.Err)
+	if errors.Is(f.Err, kerr.UnknownTopicOrPartition) || errors.Is(f.Err, kerr.PolicyViolation) {
+		return &FatalError{err}
+	}
+	return err
 }
 
 // IsFence reports whether a newer producer with the same transactional id, or the coordinator's time-out, has taken over.

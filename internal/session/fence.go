@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,28 +109,22 @@ func Holders(ctx context.Context, client *kgo.Client, tp TopicPartition) ([]Hold
 // Janitor fences the open transactions of instances of the same application that are gone.
 type Janitor struct {
 	Client  *kgo.Client
-	App     string // group and prefix of transactional ids
+	App     string   // group and prefix of transactional ids
+	State   []string // the application's state topics: what touches none of them is none of our business
 	Timeout time.Duration
 	Fenced  func(id string) // may be nil
 }
 
-// Sweep fences every ongoing transaction with the application's prefix whose instance is not a member of the group. It never
-// writes transaction markers: that tears a transaction that a coordinator knows.
+// Sweep fences every ongoing transaction of the application whose instance is not a member of the group. The id's prefix does
+// not prove that it is ours ("ledger" and "ledger-eu" are two applications): a record in one of our state topics does. It
+// never writes transaction markers: that tears a transaction that a coordinator knows.
 func (j Janitor) Sweep(ctx context.Context) error {
-	ongoing, err := kadm.NewClient(j.Client).ListTransactions(ctx, nil, []string{"Ongoing", "PrepareCommit", "PrepareAbort"})
-	if err != nil {
-		return fmt.Errorf("ongoing transactions: %w", err)
-	}
-	alive, err := j.members(ctx)
+	orphans, err := j.orphans(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for id := range ongoing {
-		instance, ours := strings.CutPrefix(id, j.App+"-")
-		if !ours || alive[instance] {
-			continue
-		}
+	for _, id := range orphans {
 		if err := Fence(ctx, j.Client, id, j.Timeout); err != nil {
 			errs = append(errs, err)
 		} else if j.Fenced != nil {
@@ -137,6 +132,35 @@ func (j Janitor) Sweep(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {
+	adm := kadm.NewClient(j.Client)
+	ongoing, err := adm.ListTransactions(ctx, nil, []string{"Ongoing"}) // prepared ones are the coordinator's to finish
+	if err != nil {
+		return nil, fmt.Errorf("ongoing transactions: %w", err)
+	}
+	alive, err := j.members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id := range ongoing {
+		if instance, prefixed := strings.CutPrefix(id, j.App+"-"); prefixed && !alive[instance] {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	described, err := adm.DescribeTransactions(ctx, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("describe transactions %q: %w", ids, err)
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return !j.touches(described[id].Topics) }), nil
+}
+
+func (j Janitor) touches(topics kadm.TopicsSet) bool {
+	return slices.ContainsFunc(j.State, func(topic string) bool { return len(topics[topic]) > 0 })
 }
 
 func (j Janitor) members(ctx context.Context) (map[string]bool, error) {

@@ -13,13 +13,14 @@ import (
 
 // Config is what a session needs. All fields but Client, Fenced and Logger are required.
 type Config struct {
-	App      string // group id and prefix of the transactional id
-	Instance string // prefix of the group instance id
-	Worker   int
-	Inputs   []string
-	Topology Topology
-	Admin    *kgo.Client // shared by the workers of a process; the session does not close it
-	Client   []kgo.Opt   // connection and security; applied before the session's own options
+	App         string // group id and prefix of the transactional id
+	Instance    string // prefix of the group instance id
+	Worker      int
+	Inputs      []string
+	StateTopics []string // tell the application's transactions from those of a namesake
+	Topology    Topology
+	Admin       *kgo.Client // shared by the workers of a process; the session does not close it
+	Client      []kgo.Opt   // connection and security; applied before the session's own options
 
 	SessionTimeout, HeartbeatInterval, RebalanceTimeout, TransactionTimeout time.Duration
 
