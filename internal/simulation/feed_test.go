@@ -23,7 +23,8 @@ type feeder struct {
 	events *generate.Generator
 	ghosts *generate.Generator // what aborted transactions carry
 	client *kgo.Client
-	orders chan int // so many events, soon
+	orders chan int                         // so many events, soon
+	extra  chan func(*feeder) []*kgo.Record // records of a test's own, in one transaction
 	done   chan struct{}
 
 	fed     int
@@ -49,7 +50,7 @@ func newFeeder(w *world, seed uint64) *feeder {
 	}
 	return &feeder{
 		w: w, rng: rand.New(rand.NewPCG(seed, 0xfeed)), events: events, ghosts: ghosts, client: client,
-		orders: make(chan int, 256), done: make(chan struct{}), classes: map[generate.Class]int64{}, settled: map[int32]bool{},
+		orders: make(chan int, 256), extra: make(chan func(*feeder) []*kgo.Record), done: make(chan struct{}), classes: map[generate.Class]int64{}, settled: map[int32]bool{},
 	}
 }
 
@@ -58,6 +59,9 @@ func (f *feeder) run(ctx context.Context) {
 	defer close(f.done)
 	defer f.client.Close()
 	for n := range f.orders {
+		if n == 0 {
+			f.own(ctx, (<-f.extra)(f))
+		}
 		for n > 0 {
 			some := min(n, 5+f.rng.IntN(60))
 			f.feed(ctx, some)
@@ -67,6 +71,36 @@ func (f *feeder) run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// only feeds records of a test's own.
+func (f *feeder) only(records func(*feeder) []*kgo.Record) {
+	f.orders <- 0
+	f.extra <- records
+}
+
+func (f *feeder) own(ctx context.Context, records []*kgo.Record) {
+	i := -1
+	f.transaction(ctx, len(records), func() *kgo.Record { i++; return records[i] }, kgo.TryCommit)
+}
+
+// stale makes an event that nobody has seen, for one partition, with a time of its own that is outside the dedupe window.
+func (f *feeder) stale(partition int32, at time.Time) *kgo.Record {
+	for {
+		account := fmt.Sprintf("STALE-%d", f.rng.IntN(1000))
+		if pipeline.Murmur2.Partition([]byte(account), partitions) != partition {
+			continue
+		}
+		f.classes[generate.Class{Outcome: ledger.DeadLettered, Reason: ledger.OutsideDedupeWindow}]++
+		rec := creditRecord(fmt.Sprintf("STALE-%d", f.rng.Int64()), account)
+		rec.Partition, rec.Timestamp = partition, at
+		return rec
+	}
+}
+
+func creditRecord(id, account string) *kgo.Record {
+	value := fmt.Sprintf(`{"event_id":%q,"account_id":%q,"amount":"1.00","currency":"INR","occurred_at":"2026-01-01T00:00:00Z"}`, id, account)
+	return &kgo.Record{Topic: inputTopic, Key: []byte(account), Value: []byte(value)}
 }
 
 // feed commits n events, after a transaction that aborts in one case of two: one in three of all.
@@ -139,8 +173,7 @@ func (f *feeder) record(r *generate.Record) *kgo.Record {
 // odd makes a record whose time stamp or place is wrong, nil when it cannot know what becomes of it.
 func (f *feeder) odd() *kgo.Record {
 	account := fmt.Sprintf("ODD-%d", f.rng.IntN(20))
-	value := fmt.Sprintf(`{"event_id":"ODD-%d","account_id":%q,"amount":"1.00","currency":"INR","occurred_at":"2026-01-01T00:00:00Z"}`, f.rng.Int64(), account)
-	rec := &kgo.Record{Topic: inputTopic, Key: []byte(account), Value: []byte(value)}
+	rec := creditRecord(fmt.Sprintf("ODD-%d", f.rng.Int64()), account)
 	rec.Partition = pipeline.Murmur2.Partition(rec.Key, partitions)
 	reason := ledger.FutureTimestamp
 	switch f.rng.IntN(3) {

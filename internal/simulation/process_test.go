@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/pipeline"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // process is one incarnation of a process of the job.
@@ -102,7 +103,7 @@ func (p *process) config() pipeline.Config {
 		client = append(client, kgo.WithLogger(kgo.BasicLogger(log, kgo.LogLevelInfo, nil)))
 	}
 	cfg := pipeline.Config{
-		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1,
+		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1, TopicRules: topics.Rules{RedeliveryHorizon: time.Second},
 		Events: p.events(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	if p.named {

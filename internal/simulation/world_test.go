@@ -36,6 +36,7 @@ type world struct {
 	dir        string
 	window     time.Duration
 	pace       time.Duration // upstream waits up to this long between two transactions
+	patience   time.Duration // how long, in fake time, the job may need to process everything once the faults are over
 	clientLogs bool
 	journal    *journal
 	tally      tally
@@ -59,7 +60,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64, brokers int, j *journal) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0x3017)), dir: t.TempDir(), window: topology.DefaultDedupeWindow, pace: 400 * time.Millisecond,
+		t: t, rng: rand.New(rand.NewPCG(seed, 0x3017)), dir: t.TempDir(), window: topology.DefaultDedupeWindow, pace: 400 * time.Millisecond, patience: drainPatience,
 		journal: j, stack: &kfake.VirtualNetwork{}, findings: map[string]bool{},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
@@ -167,7 +168,6 @@ func (w *world) calm() {
 	}
 }
 
-// drainPatience is how long, in fake time, the job may need to process everything once the faults are over.
 const drainPatience = 20 * time.Minute
 
 // finish feeds the rest, waits until the job has committed everything, and stops it.
@@ -177,7 +177,7 @@ func (w *world) finish(rest int) {
 	}
 	close(w.feeder.orders)
 	<-w.feeder.done
-	w.drain()
+	w.settle()
 	for _, p := range w.slots {
 		p.leave()
 	}
@@ -194,9 +194,9 @@ func (w *world) finish(rest int) {
 	time.Sleep(30 * time.Second) // transactions of processes that were killed time out
 }
 
-// drain waits until the group has committed every offset of the input.
-func (w *world) drain() {
-	deadline := time.Now().Add(drainPatience)
+// settle waits until the group has committed every offset of the input.
+func (w *world) settle() {
+	deadline := time.Now().Add(w.patience)
 	last, moved := int64(-1), time.Now()
 	for {
 		lag, committed, err := w.lag()
@@ -212,7 +212,7 @@ func (w *world) drain() {
 			moved = time.Now()
 		}
 		if time.Now().After(deadline) {
-			w.fail("not drained within %s: %d records behind (%v)", drainPatience, lag, err)
+			w.fail("not drained within %s: %d records behind (%v)", w.patience, lag, err)
 			return
 		}
 		time.Sleep(500 * time.Millisecond)

@@ -1,0 +1,229 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// scenario is a directed story: the least that shows one promise. The engine as it is gets through each without a mark.
+type scenario struct {
+	name   string
+	window time.Duration // dedupe.window; 0 = the default
+	tell   func(w *world)
+	alone  func(w *world) []string // instead of tell: a story without the job, which judges itself and closes the world
+}
+
+// outcome is what a scenario, or a seed, left behind.
+type outcome struct {
+	problems string
+	marks    []string // verdicts of the judge, and invariants that the engine itself reported
+}
+
+func (o outcome) has(mark string) bool { return slices.Contains(o.marks, mark) }
+
+// live tells a scenario in a bubble of its own.
+func (s scenario) live(t *testing.T, seed uint64) (o outcome) {
+	dir := evidence("scenario-" + s.name)
+	stop := guard(worldPatience, dir, "go test -tags synctests -run 'TestScenarios/"+s.name+"' ./internal/simulation")
+	defer stop()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, seed, 2, newJournal())
+		w.pace, w.patience = 20*time.Millisecond, 2*time.Minute
+		if s.window > 0 {
+			w.window = s.window
+		}
+		if s.alone != nil {
+			o.marks = s.alone(w)
+			o.problems = w.verdict()
+			return
+		}
+		s.tell(w)
+		w.calm()
+		w.finish(100)
+		o = w.outcome()
+		w.close()
+		if o.problems != "" {
+			w.journal.keep(dir)
+		}
+	})
+	return o
+}
+
+// outcome judges the world and collects the marks.
+func (w *world) outcome() (o outcome) {
+	_, verdicts := w.judge()
+	o.problems = w.verdict()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for invariant := range w.findings {
+		verdicts = append(verdicts, invariant)
+	}
+	slices.Sort(verdicts)
+	o.marks = slices.Compact(verdicts)
+	return o
+}
+
+// begin starts one process of one worker and lets it commit some events.
+func (w *world) begin() *process {
+	p := w.prepare(0, 1, "")
+	w.enter(p)
+	w.give(150)
+	return p
+}
+
+// give feeds events and waits until they are committed.
+func (w *world) give(n int) {
+	w.feeder.orders <- n
+	time.Sleep(500 * time.Millisecond)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if lag, _, err := w.lag(); err == nil && lag == 0 && len(w.feeder.orders) == 0 {
+			return
+		}
+	}
+}
+
+// restart kills a process and starts its next incarnation.
+func (w *world) restart(p *process) *process {
+	p.kill()
+	w.revive(p)
+	time.Sleep(2 * time.Second)
+	return w.slots[0]
+}
+
+// killAt arms a trap that kills the process at a step of the commit, and waits for it while events come.
+func (w *world) killAt(p *process, step string) {
+	sprung := make(chan struct{})
+	var once sync.Once
+	trap := func(at string) {
+		if at == step {
+			once.Do(func() { p.kill(); close(sprung) })
+		}
+	}
+	p.hold.Store(&trap)
+	w.feeder.orders <- 60
+	await(p, sprung)
+}
+
+// refuse makes the broker refuse one batch of a topic.
+func (w *world) refuse(topic string) {
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.MessageTooLarge, Count: 1, When: ours})
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{name: "restart", tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
+		{name: "killed-before-the-end", tell: killedBeforeTheEnd},
+		{name: "output-refused", tell: func(w *world) { outputRefused(w, updatesTopic) }},
+		{name: "state-refused", tell: func(w *world) { outputRefused(w, stateTopic) }},
+		{name: "refused-then-restart", tell: refusedThenRestart},
+		{name: "applied-but-unknown", tell: appliedAnsweredUnknown},
+		{name: "late-marker", tell: markerIsLate},
+		{name: "old-record-after-restart", window: time.Minute, tell: oldRecordAfterRestart},
+		{name: "dead-token", alone: deadToken},
+		{name: "failed-record", alone: failedRecord},
+	}
+}
+
+// killedBeforeTheEnd kills a process whose offsets are in the transaction and whose EndTxn never leaves.
+func killedBeforeTheEnd(w *world) {
+	p := w.begin()
+	sprung := make(chan struct{})
+	p.net.arm(&rule{name: "kill", key: keyEndTxn, left: 1, order: order{deed: dropRequest, then: func() { p.kill(); close(sprung) }}})
+	w.feeder.orders <- 60
+	await(p, sprung)
+	w.revive(p)
+	time.Sleep(2 * time.Second)
+	w.give(60)
+}
+
+// outputRefused has a record refused, once: the transaction aborts and its input is processed again.
+func outputRefused(w *world, topic string) {
+	w.begin()
+	w.refuse(topic)
+	w.give(60)
+	w.give(60)
+}
+
+// refusedThenRestart commits a record alone while others of its poll wait, and restarts right after.
+func refusedThenRestart(w *world) {
+	p := w.begin()
+	w.refuse(updatesTopic)
+	aborted := make(chan struct{})
+	sprung := make(chan struct{})
+	var once, twice sync.Once
+	trap := func(at string) {
+		switch at {
+		case "aborted":
+			once.Do(func() { close(aborted) })
+		case "committed":
+			select {
+			case <-aborted:
+				twice.Do(func() { p.kill(); close(sprung) })
+			default:
+			}
+		}
+	}
+	p.hold.Store(&trap)
+	w.feeder.orders <- 120
+	await(p, sprung)
+	w.revive(p)
+	time.Sleep(2 * time.Second)
+}
+
+// appliedAnsweredUnknown has the broker commit and answer that it does not know.
+func appliedAnsweredUnknown(w *world) {
+	p := w.begin()
+	p.net.arm(&rule{name: "unknown", key: keyEndTxn, left: 1, order: order{deed: answerError, code: kerr.UnknownServerError.Code}})
+	w.give(60)
+	w.give(60)
+}
+
+// markerIsLate restarts a process on brokers where the last transaction's marker has not reached the state partitions.
+func markerIsLate(w *world) {
+	p := w.begin()
+	p.kill()
+	w.slots = nil
+	next := w.prepare(0, 1, p.dir)
+	next.net.lag.set(8)
+	w.enter(next)
+	time.Sleep(5 * time.Second)
+	next.net.lag.set(0)
+	time.Sleep(3 * time.Second)
+}
+
+// oldRecordAfterRestart sends records that are older than the window, unknown, and the first of their partitions after a
+// restart: only the restored stream time tells that they are too old.
+func oldRecordAfterRestart(w *world) {
+	p := w.begin()
+	w.give(100)
+	w.restart(p)
+	w.feeder.only(func(f *feeder) (records []*kgo.Record) {
+		for i := range int32(partitions) {
+			records = append(records, f.stale(i, time.Now().Add(-2*time.Minute)))
+		}
+		return records
+	})
+	time.Sleep(2 * time.Second)
+}
+
+// TestScenarios shows that the engine as it is gets through the stories that its mutants do not survive.
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if o := s.live(t, 1); o.problems != "" || len(o.marks) > 0 {
+				t.Errorf("%v %s\nevidence: %s", o.marks, o.problems, evidence("scenario-"+s.name))
+			}
+		})
+	}
+}
