@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type bases struct {
 	mu       sync.Mutex
 	slots    map[TaskID]*slot
+	turns    int64         // assignments so far
 	patience time.Duration // how long a dead token's owner has to give a lease back
 }
 
@@ -28,6 +30,7 @@ type lease struct {
 	id       TaskID
 	base     state.Base
 	token    *session.Token
+	turn     int64
 	released chan struct{}
 	once     sync.Once
 }
@@ -36,43 +39,56 @@ func newBases(patience time.Duration) *bases {
 	return &bases{slots: map[TaskID]*slot{}, patience: patience}
 }
 
-// lease takes the base of a task for a token, making it with create when there is none. A holder's token is dead by then:
-// this process was given the task anew. Its owner gives the lease back at its next loop point; one that does not within the
-// bound keeps its base, and the caller gets a new one.
-func (b *bases) lease(ctx context.Context, id TaskID, token *session.Token, create func() state.Base) (*lease, error) {
+// turn numbers an assignment: of two tokens for a task in this process, the one with the later turn is right.
+func (b *bases) turn() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns++
+	return b.turns
+}
+
+// lease takes the base of a task for a token, making it with create when there is none. An earlier holder's token is dead by
+// then: this process was given the task anew. Its owner gives the lease back at its next loop point; one that does not within
+// the bound keeps its base, and the caller gets a new one. The caller's own token dies when a later turn holds the lease.
+func (b *bases) lease(ctx context.Context, id TaskID, token *session.Token, turn int64, create func() state.Base) (*lease, error) {
 	bound := time.NewTimer(b.patience)
 	defer bound.Stop()
+	want := &lease{owner: b, id: id, token: token, turn: turn, released: make(chan struct{})}
 	for {
-		l, held := b.try(id, token, create, false)
-		if l != nil {
-			return l, nil
+		held := b.try(want, create, false)
+		switch {
+		case held == nil:
+			return want, nil
+		case held.turn > turn:
+			token.Kill()
+			return nil, fmt.Errorf("task %s was given to another worker of this process meanwhile", id)
 		}
 		held.token.Kill()
 		select {
 		case <-held.released:
 		case <-bound.C:
-			l, _ = b.try(id, token, create, true)
-			return l, nil
+			b.try(want, create, true)
+			return want, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// try takes the lease if it is free, or by force with a new base. Otherwise it returns the holder.
-func (b *bases) try(id TaskID, token *session.Token, create func() state.Base, force bool) (*lease, *lease) {
+// try gives want its base if it is free, or by force a new one. Otherwise it returns the holder.
+func (b *bases) try(want *lease, create func() state.Base, force bool) *lease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.slots[id]
+	s := b.slots[want.id]
 	switch {
 	case s == nil || (s.holder != nil && force):
 		s = &slot{base: create()}
-		b.slots[id] = s
+		b.slots[want.id] = s
 	case s.holder != nil:
-		return nil, s.holder
+		return s.holder
 	}
-	s.holder = &lease{owner: b, id: id, base: s.base, token: token, released: make(chan struct{})}
-	return s.holder, nil
+	want.base, s.holder = s.base, want
+	return nil
 }
 
 // release gives the base back, holding nothing but what was proven or is being replayed. It may be called twice.

@@ -19,8 +19,7 @@ type sealed struct {
 	marker *kgo.Record // its offset is known once it is written
 }
 
-// maxRefusals is how many transactions in a row may abort because records were refused, without a commit between them, before
-// the tasks stop: nothing loops.
+// maxRefusals is how many transactions of a task in a row may abort because records were refused before the task stops.
 const maxRefusals = 3
 
 // commit ends the open transaction and reports whether it committed. An error means that the session must be rebuilt.
@@ -56,9 +55,14 @@ func (w *worker) commit(ctx context.Context) (bool, error) {
 	}
 }
 
-// bounded gives the end of a transaction a deadline of its own: a shutdown must not cut it off.
+// bounded gives the end of a transaction a deadline of its own: a shutdown must not cut it off. A commit waits for a join
+// that is under way, so the bound is longer than a rebalance may take.
 func (w *worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), w.p.cfg.DrainTimeout)
+	bound := w.p.cfg.TransactionTimeout
+	if ctx.Err() != nil {
+		bound = w.p.cfg.DrainTimeout
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), bound)
 }
 
 // seal stages the state records of every task that took part.
@@ -119,16 +123,15 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 	if err := w.merge(seals); err != nil {
 		return err
 	}
-	w.aborts, w.proven = 0, true
 	for _, s := range seals {
-		s.owner.first = -1
+		s.owner.first, s.owner.refusals = -1, 0
 		if len(s.owner.queue) > 0 {
 			s.owner.first = s.owner.queue[0].Offset
 		}
 		s.owner.settleRefusals()
 		w.publish(s.owner)
 	}
-	w.rebuilds = w.rebuilds[:0]
+	w.rebuilds, w.proven = w.rebuilds[:0], true
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Commits++; s.LastCommit = w.lastCommit; s.LastError = "" })
 	if f := w.p.cfg.Events.Committed; f != nil {
 		f(info)
@@ -178,30 +181,21 @@ func (w *worker) aborted(ctx context.Context, info Transaction, out session.Outc
 	if f := w.p.cfg.Events.Aborted; f != nil {
 		f(info, out.Err)
 	}
-	return w.backOff(ctx, out.Failures)
+	return w.backOff(ctx)
 }
 
-// backOff paces aborts that repeat, and stops the tasks whose records are refused again and again.
-func (w *worker) backOff(ctx context.Context, failures []session.Failure) error {
-	if len(failures) == 0 {
-		return nil
-	}
-	w.aborts++
-	pause(ctx, time.Duration(w.aborts)*20*time.Millisecond)
-	if w.aborts < maxRefusals {
-		return nil
-	}
-	for _, f := range failures {
-		p := w.txn.source(f.Record)
-		if p == nil || p.owner.stopped != nil {
-			continue
-		}
-		err := fmt.Errorf("task %s: %d transactions in a row aborted, topic %q refuses its records: %w", p.owner.id, w.aborts, f.Record.Topic, f.Err)
-		if err := w.stop(ctx, p.owner, err); err != nil {
-			return err
+// backOff paces aborts that repeat, and stops the tasks whose records are refused again and again: nothing loops.
+func (w *worker) backOff(ctx context.Context) error {
+	worst := 0
+	for _, o := range w.tasks {
+		worst = max(worst, o.refusals)
+		if o.refusals >= maxRefusals && o.stopped == nil {
+			if err := w.stop(ctx, o, fmt.Errorf("task %s: %d of its transactions in a row aborted: %w", o.id, o.refusals, o.lastRefusal)); err != nil {
+				return err
+			}
 		}
 	}
-	w.aborts = 0
+	pause(ctx, time.Duration(worst)*20*time.Millisecond)
 	return nil
 }
 
@@ -211,28 +205,40 @@ type refusal struct {
 	err   error
 }
 
-// blame remembers whose output was refused: that input is processed alone next, and then falls under the policy.
+// blame remembers whose records were refused, once for each transaction. An input is processed alone next, and then falls
+// under the policy; a task is stopped when it goes on, whoever is to blame.
 func (w *worker) blame(failures []session.Failure) {
-	seen := map[*refusal]bool{}
+	tasks, inputs := map[*ownedTask]bool{}, map[*refusal]bool{}
 	for _, f := range failures {
 		p := w.txn.source(f.Record)
-		if p == nil || p.offset == stateRecord {
+		if p == nil {
 			continue
 		}
-		if p.owner.refused == nil {
-			p.owner.refused = map[int64]*refusal{}
+		o := p.owner
+		o.lastRefusal = fmt.Errorf("topic %q refused a record: %w", f.Record.Topic, f.Err)
+		if !tasks[o] {
+			tasks[o] = true
+			o.refusals++
 		}
-		r := p.owner.refused[p.offset]
-		if r == nil {
-			r = &refusal{}
-			p.owner.refused[p.offset] = r
+		if p.offset == stateRecord {
+			continue
 		}
-		if !seen[r] {
-			seen[r] = true
+		if r := o.refusalOf(p.offset); !inputs[r] {
+			inputs[r] = true
 			r.times++
-			r.err = fmt.Errorf("topic %q refused its record: %w", f.Record.Topic, f.Err)
+			r.err = o.lastRefusal
 		}
 	}
+}
+
+func (o *ownedTask) refusalOf(offset int64) *refusal {
+	if o.refused == nil {
+		o.refused = map[int64]*refusal{}
+	}
+	if o.refused[offset] == nil {
+		o.refused[offset] = &refusal{}
+	}
+	return o.refused[offset]
 }
 
 func (o *ownedTask) settleRefusals() {

@@ -17,20 +17,22 @@ const gatePatience = 250 * time.Millisecond
 
 // ownedTask is a task that a worker owns, from its restore to the end of its token.
 type ownedTask struct {
-	id      TaskID
-	stage   *Stage
-	input   session.TopicPartition
-	token   *session.Token
-	lease   *lease
-	task    *Task
-	start   int64 // first offset to fetch
-	fresh   bool  // start is not committed with a marker yet: that comes before the first record
-	queue   []*kgo.Record
-	stopped error
-	refused map[int64]*refusal // inputs whose output the broker refused, by offset
-	end     int64              // high watermark of the input as last fetched
-	first   int64              // the first polled record that is not committed, -1 if none
-	again   int64              // the record that must come again after a rewind, -1 if none
+	id          TaskID
+	stage       *Stage
+	input       session.TopicPartition
+	token       *session.Token
+	lease       *lease
+	task        *Task
+	start       int64 // first offset to fetch
+	fresh       bool  // start is not committed with a marker yet: that comes before the first record
+	queue       []*kgo.Record
+	stopped     error
+	refused     map[int64]*refusal // inputs whose output the broker refused, by offset
+	refusals    int                // transactions in a row that aborted for this task's records
+	lastRefusal error
+	end         int64 // high watermark of the input as last fetched
+	first       int64 // the first polled record that is not committed, -1 if none
+	again       int64 // the record that must come again after a rewind, -1 if none
 }
 
 // assign is the restore gate. It runs on the client's goroutine and restores every task on a goroutine of its own, so that a
@@ -42,7 +44,8 @@ func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error 
 	for _, a := range tasks {
 		a.Start, a.Pause = a.Committed.Next, true
 		waiting[a.Input] = a
-		go func() { opened <- w.open(a) }()
+		turn := w.p.bases.turn()
+		go func() { opened <- w.open(a, turn) }()
 	}
 	patience := time.NewTimer(gatePatience)
 	defer patience.Stop()
@@ -75,7 +78,7 @@ func anyWithoutOffset(waiting map[session.TopicPartition]*session.Assignment) bo
 }
 
 // open restores and proves a task and hands it to the worker. It ends early, with nothing to hand over, when the token dies.
-func (w *worker) open(a *session.Assignment) *ownedTask {
+func (w *worker) open(a *session.Assignment, turn int64) *ownedTask {
 	ctx, cancel := contextOf(a.Token)
 	defer cancel()
 	o := &ownedTask{id: a.Task, stage: w.p.stage(a.Task.Stage), input: a.Input, token: a.Token, end: -1, first: -1, again: -1}
@@ -83,7 +86,7 @@ func (w *worker) open(a *session.Assignment) *ownedTask {
 	if f := w.p.cfg.Events.Assigned; f != nil {
 		f(o.id)
 	}
-	err := w.restore(ctx, o, a.Committed)
+	err := w.restore(ctx, o, turn, a.Committed)
 	switch {
 	case !o.token.Live():
 		o.lease.releaseIfHeld()
@@ -120,12 +123,12 @@ const proofTries = 5
 
 // restore replays the state topic from the local position and proves it (I1 to I4). An error stops the task, unless the
 // token is dead.
-func (w *worker) restore(ctx context.Context, o *ownedTask, committed session.CommittedOffset) (err error) {
+func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, committed session.CommittedOffset) (err error) {
 	began := w.p.now()
 	if n := w.p.partitions[o.id.Stage]; o.id.Partition >= n {
 		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`", o.input.Topic, n, o.id.Partition)
 	}
-	o.lease, err = w.p.bases.lease(ctx, o.id, o.token, func() state.Base { return state.NewMemory(o.stage.specs) })
+	o.lease, err = w.p.bases.lease(ctx, o.id, o.token, turn, func() state.Base { return state.NewMemory(o.stage.specs) })
 	if err != nil {
 		return err
 	}
@@ -188,11 +191,16 @@ func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, comm
 }
 
 // stuck says who holds a restore up, and fences who is gone.
-func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Context) {
-	return func(ctx context.Context) {
+func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Context, error) {
+	return func(ctx context.Context, cause error) {
+		log := w.p.cfg.Logger.With("app", w.p.pipe.app, "task", o.id.String(), "topic", tp.Topic, "partition", tp.Partition)
+		if cause != nil {
+			log.Warn("restore cannot read the state topic and tries again", "err", cause)
+			return
+		}
 		holders, err := session.Holders(ctx, w.p.admin, tp)
-		w.p.cfg.Logger.Warn("restore waits for an open transaction", "app", w.p.pipe.app, "task", o.id.String(), "topic", tp.Topic, "partition", tp.Partition, "holders", holders, "err", err)
-		w.session().Sweep(ctx)
+		log.Warn("restore waits for an open transaction", "holders", holders, "err", err)
+		w.janitor().Sweep(ctx)
 	}
 }
 

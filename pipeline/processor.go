@@ -40,7 +40,7 @@ func NewProcessor(cfg Config, p *Pipeline) (*Processor, error) {
 	if err := errors.Join(p.Validate(), cfg.validate()); err != nil {
 		return nil, err
 	}
-	return &Processor{pipe: p, cfg: cfg, board: newBoard(), bases: newBases(cfg.DrainTimeout + closePatience), stops: map[TaskID]error{}}, nil
+	return &Processor{pipe: p, cfg: cfg, board: newBoard(), bases: newBases(cfg.TransactionTimeout + closePatience), stops: map[TaskID]error{}}, nil
 }
 
 // Run processes until ctx ends (it commits what is processed, closes, and returns nil) or a fatal error. It blocks.
@@ -88,22 +88,26 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 	if err := p.retire(ctx, id, n); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		w := &worker{p: p, index: i}
 		all.Go(func() {
 			if err := w.run(ctx); err != nil {
-				cancel(fmt.Errorf("worker %d: %w", i, err))
+				failed <- fmt.Errorf("worker %d: %w", i, err)
+				cancel()
 			}
 		})
 	}
 	all.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+	select {
+	case err := <-failed: // the first; the others were only told to end
+		return err
+	default:
+		return errors.Join(p.leave(n), p.stopErrors())
 	}
-	return errors.Join(p.leave(n), p.stopErrors())
 }
 
 // retire fences and removes the ids of this instance's workers that no longer run: their partitions would otherwise wait for

@@ -52,6 +52,7 @@ type Task struct {
 	view        *state.View
 	limits      Limits
 	fingerprint string
+	stateTopic  string
 	ctx         Ctx
 	arena       arena
 	out         []Out
@@ -65,7 +66,7 @@ type Task struct {
 // NewTask returns the task of one partition over base, which must be restored and stays the task's until it ends. limits may be
 // nil.
 func NewTask(s *Stage, partition, partitions int32, base state.Base, limits Limits) *Task {
-	t := &Task{stage: s, partition: partition, partitions: partitions, limits: limits, view: state.NewView(s.specs, base), fingerprint: s.Fingerprint(partitions)}
+	t := &Task{stage: s, partition: partition, partitions: partitions, limits: limits, view: state.NewView(s.specs, base), fingerprint: s.Fingerprint(partitions), stateTopic: s.StateTopic()}
 	t.committed, _ = base.Marker()
 	t.next = t.committedNext()
 	return t
@@ -182,7 +183,10 @@ func (t *Task) call(in *Input) (err error) {
 	if t.ctx.err != nil {
 		return t.ctx.err // a failed Send cannot be swallowed
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return t.limits.check(t.stateTopic, t.view.LargestWrite())
 }
 
 // PanicError is a panic in a handler. It stops the task: no policy applies.

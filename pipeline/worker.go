@@ -44,7 +44,6 @@ type worker struct {
 	lastCommit time.Time
 	averageEnd time.Duration
 	commitNow  bool        // the record just processed must be committed alone
-	aborts     int         // in a row, because records were refused
 	rewinds    int         // how often the cursors went back: what was polled before is void
 	rebuilds   []time.Time // since the last commit
 	proven     bool        // this session has committed
@@ -67,6 +66,7 @@ func (w *worker) serve(ctx context.Context) error {
 	w.mu.Lock()
 	w.sess = sess
 	w.mu.Unlock()
+	sess.Wake() // tasks may have arrived before the session was known
 	w.txn, w.commitNow, w.proven = transaction{}, false, false
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined, s.TransactionalID = true, sess.ID() })
 	defer w.closeSession(sess)
@@ -81,14 +81,18 @@ func (w *worker) serve(ctx context.Context) error {
 func (w *worker) sessionConfig() session.Config {
 	c := w.p.cfg
 	return session.Config{
-		App: w.p.pipe.app, Instance: w.p.instance, Worker: w.index, Inputs: w.p.inputs(), StateTopics: w.p.stateTopics(), Topology: w.p.topology(), Admin: w.p.admin,
+		App: w.p.pipe.app, Instance: w.p.instance, Worker: w.index, Inputs: w.p.inputs(), Topology: w.p.topology(), Admin: w.p.admin,
 		Client:         w.p.clientOptions(),
 		SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, RebalanceTimeout: c.RebalanceTimeout, TransactionTimeout: c.TransactionTimeout,
 		MaxRecordBytes: w.p.maxRecordBytes,
 		Assign:         w.assign,
+		Janitor:        w.janitor(),
 		Partition:      func(key []byte, n int) int { return int(Murmur2.Partition(key, int32(n))) },
-		Fenced:         w.fenced,
 	}
+}
+
+func (w *worker) janitor() session.Janitor {
+	return session.Janitor{Client: w.p.admin, App: w.p.pipe.app, State: w.p.stateTopics(), Timeout: w.p.cfg.TransactionTimeout, Fenced: w.fenced}
 }
 
 func (w *worker) fenced(id string) {

@@ -32,6 +32,7 @@ type View struct {
 	topics     []string // input topics of the transaction, in order of first use
 	topic      int32    // pos.Topic in topics
 	err        error
+	largest    int // bytes of the largest row that this record wrote
 
 	key, scratch []byte
 	read         lastRead
@@ -91,6 +92,10 @@ func (v *View) NewIDs() (most int) {
 	return most
 }
 
+// LargestWrite returns the bytes of key and value of the largest table row that this record wrote: the state topic must be
+// able to take it.
+func (v *View) LargestWrite() int { return v.largest }
+
 // Savepoint begins a record: what is written from here on is undone by Rollback, and kept when the next Savepoint or Seal
 // comes first. It raises stream time to the record's time, in ms.
 func (v *View) Savepoint(pos record.Position, recordTimeMs int64) {
@@ -106,6 +111,7 @@ func (v *View) Savepoint(pos record.Position, recordTimeMs int64) {
 	for _, p := range v.pending {
 		p.savepoint()
 	}
+	v.largest = 0
 	v.savedTime, v.streamTime = v.streamTime, max(v.streamTime, recordTimeMs)
 	v.pos, v.topic = pos, v.topicIndex(pos.Topic)
 	v.writable = true
@@ -224,6 +230,7 @@ func (v *View) getCommitted(s *Spec, key []byte) ([]byte, bool) {
 
 // set writes a state key, or deletes it (nil value). The caller has checked mayWrite.
 func (v *View) set(s *Spec, key, value []byte) {
+	v.largest = max(v.largest, len(key)+len(value))
 	i, ok := v.overlay.index[string(key)]
 	if !ok {
 		old, live := v.getCommitted(s, key) // also for a blind write: the digest needs the old value

@@ -25,6 +25,7 @@ func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 				t.Kill()
 				delete(s.tokens, tp)
 			}
+			delete(s.waiting, tp)
 		}
 	}
 	s.mu.Unlock()
@@ -64,37 +65,38 @@ func (s *Session) dropUnassigned() {
 // onAssigned starts the watchdog: an owner that died between its offset commit and the end of its transaction keeps the
 // offsets unstable, and the client then retries OffsetFetch without ever reaching adjust.
 func (s *Session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
-	if len(added) == 0 {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed { // a join that was under way when the session closed
-		cancel()
 		return
 	}
-	if s.watch != nil {
-		s.watch()
+	for topic, partitions := range added {
+		for _, p := range partitions {
+			s.waiting[TopicPartition{topic, p}] = true
+		}
 	}
-	s.watch = cancel
-	go s.watchdog(ctx)
+	if len(s.waiting) > 0 && !s.watching {
+		s.watching = true
+		go s.watchdog()
+	}
 }
 
 const watchdogPatience = 2 * time.Second
 
-func (s *Session) watchdog(ctx context.Context) {
-	for sleep(ctx, watchdogPatience) {
-		s.Sweep(ctx)
+// watchdog sweeps until nothing waits at the gate any more. A failed sweep is no error: the wait goes on, visibly.
+func (s *Session) watchdog() {
+	ctx := context.Background()
+	for {
+		sleep(ctx, watchdogPatience)
+		s.mu.Lock()
+		if len(s.waiting) == 0 {
+			s.watching = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		s.cfg.Janitor.Sweep(ctx)
 	}
-}
-
-// Sweep fences ongoing transactions of instances that are gone. A failed sweep is tried again by whoever still waits.
-func (s *Session) Sweep(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
-	defer cancel()
-	j := Janitor{Client: s.cfg.Admin, App: s.cfg.App, State: s.cfg.StateTopics, Timeout: s.cfg.TransactionTimeout, Fenced: s.cfg.Fenced}
-	_ = j.Sweep(ctx) // the caller's wait goes on, visibly; the next sweep tries again
 }
 
 // adjust is the restore gate's place: offsets are stable here, ctx ends when a revoke begins, heartbeats go on.
@@ -128,7 +130,7 @@ func (s *Session) gate(ctx context.Context, tasks []*Assignment, tps []TopicPart
 	if err != nil {
 		return err
 	}
-	s.stopWatch()
+	s.passed(tps)
 	for _, a := range tasks {
 		a.Committed = committed[a.Input]
 	}
@@ -163,11 +165,11 @@ func (s *Session) assignments(offsets map[string]map[int32]kgo.Offset) (tasks []
 	return tasks, tps
 }
 
-func (s *Session) stopWatch() {
+// passed notes that the offsets of partitions are stable.
+func (s *Session) passed(tps []TopicPartition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watch != nil {
-		s.watch()
-		s.watch = nil
+	for _, tp := range tps {
+		delete(s.waiting, tp)
 	}
 }

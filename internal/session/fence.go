@@ -117,8 +117,10 @@ type Janitor struct {
 
 // Sweep fences every ongoing transaction of the application whose instance is not a member of the group. The id's prefix does
 // not prove that it is ours ("ledger" and "ledger-eu" are two applications): a record in one of our state topics does. It
-// never writes transaction markers: that tears a transaction that a coordinator knows.
+// never writes transaction markers: that tears a transaction that a coordinator knows. It blocks for two seconds at most.
 func (j Janitor) Sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
+	defer cancel()
 	orphans, err := j.orphans(ctx)
 	if err != nil {
 		return err

@@ -157,23 +157,49 @@ func StartOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (in
 }
 
 func listOffset(ctx context.Context, tp TopicPartition, list func(context.Context) (kadm.ListedOffsets, error)) (int64, error) {
+	var r retry
 	for {
 		offsets, err := list(ctx)
 		if err == nil {
 			o, ok := offsets.Lookup(tp.Topic, tp.Partition)
 			switch {
 			case !ok:
-				err = fmt.Errorf("topic %q has no partition %d", tp.Topic, tp.Partition)
+				err = fmt.Errorf("topic %q has no partition %d: %w", tp.Topic, tp.Partition, kerr.UnknownTopicOrPartition)
 			case o.Err != nil:
 				err = o.Err
 			default:
 				return o.Offset, nil
 			}
 		}
-		if !passes(err) || !sleep(ctx, 20*time.Millisecond) {
+		if !r.again(ctx, err) {
 			return 0, fmt.Errorf("offsets of %s/%d: %w", tp.Topic, tp.Partition, errors.Join(err, ctx.Err()))
 		}
 	}
+}
+
+// retry paces requests that are tried again. What a broker may say while it learns of a topic, but says for ever of one that
+// is gone or damaged, is believed after a while.
+type retry struct{ since time.Time }
+
+const missingPatience = 30 * time.Second
+
+// again waits a moment and reports whether to try again after err.
+func (r *retry) again(ctx context.Context, err error) bool {
+	if !passes(err) || ctx.Err() != nil {
+		return false
+	}
+	if !missing(err) {
+		r.since = time.Time{}
+	} else if r.since.IsZero() {
+		r.since = time.Now()
+	} else if time.Since(r.since) > missingPatience {
+		return false
+	}
+	return sleep(ctx, 20*time.Millisecond)
+}
+
+func missing(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.CorruptMessage)
 }
 
 // sleep waits, and reports false when ctx ended first.

@@ -37,12 +37,12 @@ type RestoreResult struct {
 
 // Restore replays a state partition, read committed, until the contents are proven or the position reaches the high
 // watermark, read once at the start. Position counts control records, aborted and compacted batches, so a log that ends in
-// them ends the restore. stuck, which may be nil, is called about every two seconds while an open transaction holds the
-// reader below the target. Restore blocks; ctx ends it, and it can be called again to go on from Position.
+// them ends the restore. stuck, which may be nil, is called about every two seconds without progress: with the error that
+// keeps coming, or nil while an open transaction holds the reader below the target. Restore blocks; ctx ends it, and it can be called again to go on from Position.
 //
 // Stopping at the last stable offset would be wrong: the previous owner's commit can be visible in the group before its
 // marker is in this partition (KAFKA-10167; on three brokers after a fifth of all commits).
-func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Replayer, stuck func(context.Context)) (res RestoreResult, err error) {
+func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Replayer, stuck func(context.Context, error)) (res RestoreResult, err error) {
 	if r.Proven() {
 		res.From, res.To, res.ByProof = r.Position(), r.Position(), true
 		return res, nil
@@ -66,7 +66,7 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 			quiet = time.Now()
 		case stuck != nil && time.Since(quiet) > 2*time.Second:
 			quiet = time.Now()
-			stuck(ctx)
+			stuck(ctx, log.last)
 		}
 	}
 	res.ByProof = r.Position() < res.Target
@@ -87,6 +87,8 @@ type partitionReader struct {
 	leader int32
 	id     [16]byte
 	known  bool
+	last   error // what kept the last fetch from succeeding, nil if nothing
+	retry  retry
 }
 
 const (
@@ -100,15 +102,13 @@ func (p *partitionReader) replay(ctx context.Context, r Replayer) (int64, error)
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return 0, p.restart(ctx, r)
-	case err != nil && passes(err) && ctx.Err() == nil:
-		p.known = false
-		if !sleep(ctx, 20*time.Millisecond) {
-			return 0, ctx.Err()
-		}
+	case err != nil && p.retry.again(ctx, err):
+		p.known, p.last = false, err
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("restore %s/%d at offset %d: %w", p.tp.Topic, p.tp.Partition, r.Position(), errors.Join(err, ctx.Err()))
 	}
+	p.last, p.retry = nil, retry{}
 	var n int64
 	for _, rec := range part.Records {
 		if err := r.Replay(rec.Key, rec.Value); err != nil {

@@ -11,16 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Config is what a session needs. All fields but Client, Fenced and Logger are required.
+// Config is what a session needs. All fields but Client are required.
 type Config struct {
-	App         string // group id and prefix of the transactional id
-	Instance    string // prefix of the group instance id
-	Worker      int
-	Inputs      []string
-	StateTopics []string // tell the application's transactions from those of a namesake
-	Topology    Topology
-	Admin       *kgo.Client // shared by the workers of a process; the session does not close it
-	Client      []kgo.Opt   // connection and security; applied before the session's own options
+	App      string // group id and prefix of the transactional id
+	Instance string // prefix of the group instance id
+	Worker   int
+	Inputs   []string
+	Topology Topology
+	Admin    *kgo.Client // shared by the workers of a process; the session does not close it
+	Client   []kgo.Opt   // connection and security; applied before the session's own options
 
 	SessionTimeout, HeartbeatInterval, RebalanceTimeout, TransactionTimeout time.Duration
 
@@ -32,8 +31,8 @@ type Config struct {
 
 	// Partition places a record that names no partition by its key.
 	Partition func(key []byte, partitions int) int
-	// Fenced is told of each foreign transactional id that the session fenced.
-	Fenced func(id string)
+	// Janitor ends the transactions of dead instances that keep offsets from becoming stable.
+	Janitor Janitor
 }
 
 // Assignment is one task given to this member, with a token of its own.
@@ -64,7 +63,8 @@ type Session struct {
 	mu       sync.Mutex // guards what callbacks and promises share with the owner
 	tokens   map[TopicPartition]*Token
 	failures []Failure
-	watch    context.CancelFunc      // ends the watchdog that waits for stable offsets
+	waiting  map[TopicPartition]bool // assigned, and not through the gate yet
+	watching bool                    // a watchdog runs
 	closed   bool                    // assignments that come now are dead at birth
 	assigned map[TopicPartition]bool // what the group last gave to this member; nil: nothing new since it was looked at
 }
@@ -78,7 +78,7 @@ type Failure struct {
 // Open fences the worker's transactional id, so that everything an earlier incarnation left is decided before any offset is
 // read, and then joins the group. ctx bounds both; the session outlives it.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), tokens: map[TopicPartition]*Token{}}
+	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), tokens: map[TopicPartition]*Token{}, waiting: map[TopicPartition]bool{}}
 	s.promise = s.delivered
 	if err := Fence(ctx, cfg.Admin, s.id, cfg.TransactionTimeout); err != nil {
 		return nil, err
@@ -260,7 +260,5 @@ func (s *Session) killAll() {
 		t.Kill()
 		delete(s.tokens, tp)
 	}
-	if s.watch != nil {
-		s.watch()
-	}
+	clear(s.waiting)
 }
