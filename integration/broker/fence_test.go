@@ -79,6 +79,9 @@ func TestInitProducerIDShowsThatACommitWithoutAnAnswerHappened(t *testing.T) {
 
 // A commit that End has given up can sit in a socket and arrive later: nothing but InitProducerID
 // ends that.
+//
+// Guarantee: G3
+// Sabotage: not-fenced
 func TestGivenUpCommitHappensLaterUnlessInitProducerIDCameFirst(t *testing.T) {
 	for _, fenced := range []bool{false, true} {
 		t.Run(map[bool]string{false: "not fenced", true: "fenced"}[fenced], func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 // Killed inside a transaction and started again with the same transactional id and the same group
 // instance id, a member has its partitions back at once: that is the restart bound the engine
 // publishes. The two ids are what buys it, see the test below.
+//
+// Guarantee: G8
 func TestKilledStaticMemberWithTheSameIDsCommitsWithinHalfItsSession(t *testing.T) {
 	const session = 10 * time.Second
 	seeds := kafkatest.Seeds(t, kafkatest.Options{FirstPort: firstPort})
@@ -24,6 +26,7 @@ func TestKilledStaticMemberWithTheSameIDsCommitsWithinHalfItsSession(t *testing.
 	}
 }
 
+// Sabotage: no-instance-id
 func TestKilledMemberWithoutInstanceIDWaitsForItsSession(t *testing.T) {
 	const session = 3 * time.Second
 	seeds := kafkatest.Start(t, kafkatest.Options{FirstPort: firstPort}).Seeds()

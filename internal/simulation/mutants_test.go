@@ -37,6 +37,8 @@ func sabotages() []sabotage {
 }
 
 // TestMutants shows for each mutant that its story passes without it and convicts it with it, with the same seed.
+//
+// Guarantee: G1, G2, G3, G5, G6
 func TestMutants(t *testing.T) {
 	defer mutant.Switch("")
 	only := os.Getenv("MUTANT")

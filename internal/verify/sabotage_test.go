@@ -241,6 +241,8 @@ var sabotages = []struct {
 	}, DoubleCredit, "have one id", 2},
 }
 
+// Guarantee: G2
+// Sabotage: spoiled-history
 func TestEachSabotageGetsItsVerdict(t *testing.T) {
 	for _, s := range sabotages {
 		t.Run(fmt.Sprintf("%s/%s", s.verdict, s.name), func(t *testing.T) {
