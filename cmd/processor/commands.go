@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// subcommands lists every command of the binary, in the order of a first day with it.
+// subcommands lists every command of the binary.
 func subcommands(c *cli) []*cobra.Command {
 	return []*cobra.Command{
 		newDemo(c),
