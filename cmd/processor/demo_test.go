@@ -61,6 +61,11 @@ func wantDemo(t *testing.T, text string) {
 	}
 }
 
+// TestDemoExits3WhenOneCentDiffers hands the checker a copy of the demo's topics, once as they are and once with the balance of
+// one committed update raised by a cent.
+//
+// Guarantee: G9
+// Sabotage: altered-cent
 func TestDemoExits3WhenOneCentDiffers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
