@@ -11,6 +11,7 @@ import (
 type rules struct {
 	topics     Topics
 	partitions int32 // of the input, where no marker says
+	place      func(key []byte, n int32) int32
 	window     time.Duration
 	autoCreate bool
 	now        func() time.Time

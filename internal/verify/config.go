@@ -21,6 +21,9 @@ type Config struct {
 	Window time.Duration
 	// AutoCreate is accounts.auto_create.
 	AutoCreate bool
+	// Partitioner is partitioner: how keys were placed in the input, and so in updates and skipped notes. murmur2 (default),
+	// crc32 or fnv1a.
+	Partitioner string
 	// Start is the first input offset to judge by partition, for a job that began at the end of its input; default the
 	// beginning.
 	Start map[int32]int64
@@ -50,6 +53,9 @@ const defaultPatience = 40 * time.Second
 // withDefaults returns the configuration that Run uses.
 func (c Config) withDefaults() Config {
 	c.Topics = c.Topics.withDefaults(c.App)
+	if c.Partitioner == "" {
+		c.Partitioner = "murmur2"
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -88,6 +94,9 @@ func (c Config) validate() error {
 	}
 	if c.Window < time.Millisecond {
 		errs = append(errs, fmt.Errorf("Window is %v: give the job's dedupe.window, at least 1ms", c.Window))
+	}
+	if _, ok := placement(c.Partitioner); !ok {
+		errs = append(errs, fmt.Errorf("Partitioner is %q: use murmur2, crc32 or fnv1a", c.Partitioner))
 	}
 	if c.Patience < 0 || c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("Patience is %v and Workers %d: neither may be negative", c.Patience, c.Workers))

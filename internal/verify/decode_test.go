@@ -3,6 +3,8 @@ package verify
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"hash/fnv"
 	"math"
 	"strings"
 	"testing"
@@ -259,6 +261,20 @@ func TestKeysGoWhereKafkasClientsPutThem(t *testing.T) {
 		return int(partitionOf(r.Key, 12)) == p.Partition(r, 12)
 	}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// What librdkafka calls consistent and sarama's hash partitioner, written a second time.
+func TestOtherPartitionersAreKnown(t *testing.T) {
+	key := []byte("ACC-7")
+	h := fnv.New32a()
+	h.Write(key)
+	signed := int64(int32(h.Sum32())) % 12
+	for name, want := range map[string]int64{"crc32": int64(crc32.ChecksumIEEE(key)) % 12, "fnv1a": max(signed, -signed), "murmur2": int64(partitionOf(key, 12))} {
+		place, ok := placement(name)
+		if !ok || int64(place(key, 12)) != want {
+			t.Errorf("%s: %d, want %d", name, place(key, 12), want)
+		}
 	}
 }
 

@@ -20,10 +20,9 @@ const (
 // fetched is one answer: committed records, and where to go on. next counts what is not shown, too: control records, aborted
 // batches, what compaction took.
 type fetched struct {
-	records   []*kgo.Record
-	next      int64
-	stable    int64 // last stable offset
-	watermark int64
+	records []*kgo.Record
+	next    int64
+	stable  int64 // last stable offset
 }
 
 // fetch reads committed records from an offset on. It asks the leader itself, because the position has to be exact.
@@ -65,7 +64,7 @@ func readFetch(resp *kmsg.FetchResponse, topic string, partition int32, offset i
 		return f, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return f, errors.New("the broker answered for other partitions than asked")
+		return f, errThrottled
 	}
 	p := &resp.Topics[0].Partitions[0]
 	opts := kgo.ProcessFetchPartitionOpts{Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: topic, Partition: partition}
@@ -73,12 +72,11 @@ func readFetch(resp *kmsg.FetchResponse, topic string, partition int32, offset i
 	if errors.Is(got.Err, kerr.OffsetOutOfRange) {
 		return f, fmt.Errorf("%w: retention or compaction deleted it while verify was reading; run verify again", got.Err)
 	}
-	f = fetched{got.Records, next, p.LastStableOffset, p.HighWatermark}
-	if len(p.RecordBatches) == 0 { // nothing there that may be read: what is below the stable offset was compacted away
-		f.next = max(offset, p.LastStableOffset)
-	}
-	return f, got.Err
+	return fetched{got.Records, next, p.LastStableOffset}, got.Err
 }
+
+// errThrottled says that a broker answered without the partition, as it does to a client over its quota.
+var errThrottled = errors.New("the broker left out the partition that was asked for: this client is over its fetch quota")
 
 // lookup returns the committed record at an offset, nil when there is none.
 func (k *kafka) lookup(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
@@ -104,6 +102,7 @@ type kafkaStream struct {
 	pos, end  int64
 	stable    int64
 	blocked   bool
+	empty     int           // answers in a row without anything, below the stable offset
 	records   []*kgo.Record // fetched, not consumed
 }
 
@@ -143,15 +142,29 @@ func (s *kafkaStream) peek(ctx context.Context) (*kgo.Record, error) {
 	return s.records[0], nil
 }
 
+// emptyAnswers is how often nothing must come from below the stable offset before it counts as compacted away: a broker also
+// answers so when a remote or throttled read takes too long.
+const emptyAnswers = 3
+
 // fetch moves on, or finds itself blocked by the last stable offset.
 func (s *kafkaStream) fetch(ctx context.Context, wait time.Duration) error {
 	f, err := s.k.fetch(ctx, s.topic, s.partition, s.pos, fetchBytes, wait)
 	if err != nil {
 		return err
 	}
-	s.blocked = f.next <= s.pos
-	s.stable = f.stable
-	s.records, s.pos = f.records, max(s.pos, f.next)
+	s.stable, s.records = f.stable, f.records
+	s.blocked = s.pos >= f.stable && f.next <= s.pos
+	if f.next > s.pos || s.blocked {
+		s.pos, s.empty = max(s.pos, f.next), 0
+		return nil
+	}
+	if s.empty++; s.empty < emptyAnswers {
+		if !pause(ctx, backoff) {
+			return ctx.Err()
+		}
+		return nil
+	}
+	s.pos, s.empty = f.stable, 0
 	return nil
 }
 

@@ -2,6 +2,8 @@ package verify
 
 import (
 	"encoding/binary"
+	"hash/crc32"
+	"hash/fnv"
 	"math/bits"
 )
 
@@ -61,10 +63,26 @@ func entryHash(key, value, scratch []byte) (hash uint64, grown []byte) {
 	return xxh64(scratch), scratch
 }
 
-// partitionOf is the partition that Kafka's Java client gives a key: toPositive(murmur2(key)) mod n.
-func partitionOf(key []byte, n int32) int32 {
-	return int32(murmur2(key)&0x7fffffff) % n
+// placement returns the partition of a key among n, as the producers of the input place it; ok is false for a name that this
+// package does not know.
+func placement(partitioner string) (place func(key []byte, n int32) int32, ok bool) {
+	switch partitioner {
+	case "murmur2":
+		return partitionOf, true
+	case "crc32": // librdkafka's consistent
+		return func(key []byte, n int32) int32 { return int32(crc32.ChecksumIEEE(key) % uint32(n)) }, true
+	case "fnv1a": // sarama's: the remainder of a signed number, without its sign
+		return func(key []byte, n int32) int32 {
+			h := fnv.New32a()
+			h.Write(key)
+			return max(int32(h.Sum32())%n, -(int32(h.Sum32()) % n))
+		}, true
+	}
+	return nil, false
 }
+
+// partitionOf is the partition that Kafka's Java client gives a key: toPositive(murmur2(key)) mod n.
+func partitionOf(key []byte, n int32) int32 { return int32(murmur2(key)&0x7fffffff) % n }
 
 func murmur2(key []byte) uint32 {
 	const m = 0x5bd1e995

@@ -24,6 +24,7 @@ func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	switch len(a.found) {
 	case 0:
 		a.missing[in.Offset] = x.String()
+		a.book(&x)
 		return nil
 	case 1:
 	default:
@@ -32,6 +33,7 @@ func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	o := &a.found[0]
 	a.count(o)
 	err := a.compare(ctx, in, &x, o)
+	a.book(&x)
 	a.follow(in, &x, o)
 	return err
 }
@@ -162,13 +164,14 @@ func (o *outcome) judgeLetter(in *kgo.Record, x *expected, a *audit) (Verdict, s
 	if fault := o.carries(in); fault != "" {
 		return Ghost, fmt.Sprintf("%s is not the dead letter of %s: %s", place(o.rec), place(in), fault)
 	}
-	if o.letter.known && o.letter.reason == futureTimestamp && o.wasFuture(in) {
+	future := o.letter.known && o.letter.reason == futureTimestamp
+	if x.future = future && o.wasFuture(in); x.future {
 		return "", "" // by the clock that the job read: the one outcome that depends on more than the input
 	}
 	switch {
 	case x.lane == updates:
 		return Lost, fmt.Sprintf("%s is a new event and was not posted: it became a dead letter (%s), where %s was due", place(in), o.letter.word, x)
-	case x.lane == skipped || !o.letter.known || !x.why.has(o.letter.reason):
+	case x.lane == skipped || !o.letter.known || future || !x.why.has(o.letter.reason):
 		return Ghost, fmt.Sprintf("%s is labelled %s, but %s was due", place(o.rec), o.letter.word, x)
 	case x.ruling == isConflict && x.known && o.first != (position{a.topics.Input, a.p, x.first}):
 		return Ghost, fmt.Sprintf("%s names %s as the first event, but it is offset %d", place(o.rec), o.first, x.first)

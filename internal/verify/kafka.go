@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -57,7 +58,8 @@ func passes(err error) bool {
 	if ke, ok := errors.AsType[*kerr.Error](err); ok {
 		return ke.Retriable || errors.Is(err, kerr.UnstableOffsetCommit)
 	}
-	return kgo.IsRetryableBrokerErr(err)
+	_, network := errors.AsType[*net.OpError](err) // also one that dials a broker that is about to come back
+	return network || errors.Is(err, errThrottled) || kgo.IsRetryableBrokerErr(err)
 }
 
 // pause waits, and reports false when the context ended first.

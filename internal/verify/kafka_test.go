@@ -296,8 +296,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestRunRefusesAnIncompleteConfiguration(t *testing.T) {
-	_, err := Run(t.Context(), Config{Workers: -1})
-	for _, want := range []string{"App is empty", "Window is 0s", "Workers -1"} {
+	_, err := Run(t.Context(), Config{Workers: -1, Partitioner: "random"})
+	for _, want := range []string{"App is empty", "Window is 0s", "Workers -1", `Partitioner is "random"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q in %v", want, err)
 		}

@@ -32,7 +32,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r := rules{topics: cfg.Topics, partitions: n.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
+	place, _ := placement(cfg.Partitioner)
+	r := rules{topics: cfg.Topics, place: place, partitions: n.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
 	r.progress = progress(cfg.Progress, total)
 	report, err := auditAll(ctx, r, k, n.all, cfg.Workers)
 	cfg.Progress(total, total)

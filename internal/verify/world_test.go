@@ -65,7 +65,7 @@ func (w *world) openFrom(topic string, stable int64) { w.stable[topic] = map[int
 
 func (w *world) rules() rules {
 	return rules{
-		topics: w.topics, partitions: w.partitions, window: testWindow, autoCreate: true,
+		topics: w.topics, place: partitionOf, partitions: w.partitions, window: testWindow, autoCreate: true,
 		now: func() time.Time { return time.UnixMilli(testNow) }, progress: func(int32, int64) {},
 	}
 }
