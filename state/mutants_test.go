@@ -8,7 +8,6 @@ import (
 	"github.com/tallystick/tallystick/internal/mutant"
 )
 
-// Guarantee: G4, G5, G7
 func TestMutantsAreCaught(t *testing.T) {
 	for name, claim := range claims {
 		t.Run(name, func(t *testing.T) {
