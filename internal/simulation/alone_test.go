@@ -46,8 +46,11 @@ func deadToken(w *world) (marks []string) {
 	}
 	defer s.Close(w.ctx)
 	<-arrived
-	for !s.Drained() || s.Poll(w.ctx, time.Second, 10).NumRecords() == 0 {
+	for range 60 {
 		s.AllowRebalance()
+		if s.Poll(w.ctx, time.Second, 1000).NumRecords() > 0 {
+			break
+		}
 	}
 	if err := s.Begin(); err != nil {
 		w.fail("begin: %v", err)

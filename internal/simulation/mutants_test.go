@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/mutant"
@@ -38,7 +39,7 @@ func sabotages() []sabotage {
 
 // TestMutants shows for each mutant that its story passes without it and convicts it with it, with the same seed.
 //
-// Guarantee: G1, G2, G3, G5, G6
+// Guarantee: G1, G2, G3, G4, G5, G6, G7
 func TestMutants(t *testing.T) {
 	defer mutant.Switch("")
 	only := os.Getenv("MUTANT")
@@ -100,4 +101,34 @@ func TestEveryMutantHasAStory(t *testing.T) {
 	for name, file := range found {
 		t.Errorf("%s: mutant %q has no story in sabotages()", file, name)
 	}
+}
+
+// TestSeedsUnderAMutant measures how many seeds convict the mutant named in MUTANT by luck alone. It has no opinion.
+func TestSeedsUnderAMutant(t *testing.T) {
+	name := os.Getenv("MUTANT")
+	if name == "" {
+		t.Skip("measures one mutant: MUTANT=client-offsets SEEDS=20 go test -tags synctests,mutants -run TestSeedsUnderAMutant -v ./internal/simulation")
+	}
+	mutant.Switch(name)
+	defer mutant.Switch("")
+	seeds, caught, marks := envInt("SEEDS", 20), 0, map[string]int64{}
+	for i := range seeds {
+		pl := plan{uint64(envInt("SEED0", 1) + i), eventsPerSeed, faultsPerSeed, chosen()}
+		stop := guard(worldPatience, evidence(t.Name()), pl.repeat())
+		synctest.Test(t, func(t *testing.T) {
+			w := pl.world(t, newJournal())
+			w.patience = 2 * time.Minute
+			pl.live(w)
+			o := w.outcome()
+			w.close()
+			if len(o.marks) > 0 {
+				caught++
+			}
+			for _, m := range o.marks {
+				marks[m]++
+			}
+		})
+		stop()
+	}
+	t.Logf("%s: %d of %d seeds convict it: %s", name, caught, seeds, table(marks))
 }

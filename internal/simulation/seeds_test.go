@@ -16,6 +16,7 @@ import (
 const (
 	eventsPerSeed = 2000
 	faultsPerSeed = 12
+	enoughSeeds   = 100              // from here on a run must have met every kind of fault
 	worldPatience = 90 * time.Second // real time
 )
 
@@ -27,10 +28,15 @@ type plan struct {
 	kinds  []fault
 }
 
-// run lives through a plan. What went wrong is in the world.
-func (pl plan) run(t *testing.T, j *journal) (w *world) {
-	w = newWorld(t, pl.seed, 3, j)
+// world makes the world of a plan.
+func (pl plan) world(t *testing.T, j *journal) *world {
+	w := newWorld(t, pl.seed, 3, j)
 	w.clientLogs = os.Getenv("TRACE") != ""
+	return w
+}
+
+// live lives through a plan. What went wrong is in the world, which waits to be judged.
+func (pl plan) live(w *world) {
 	for range 2 + w.rng.IntN(2) {
 		w.launch(w.freeSlot())
 		w.sleep(time.Second)
@@ -50,9 +56,6 @@ func (pl plan) run(t *testing.T, j *journal) (w *world) {
 	w.sleep(3 * time.Second)
 	w.calm()
 	w.finish(pl.events - 100 - each*pl.steps)
-	w.judge()
-	w.close()
-	return w
 }
 
 func (pl plan) repeat() string {
@@ -85,6 +88,11 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	took := time.Since(began)
+	if seeds >= enoughSeeds && len(chosen()) == len(faults()) && !t.Failed() {
+		for _, what := range total.missing(seeds, chosen()) {
+			t.Errorf("the run has not reached: %s", what)
+		}
+	}
 	t.Logf("%d seeds in %s, %.2f seeds/s\n%s", seeds, took.Round(time.Second), float64(seeds)/took.Seconds(), total)
 }
 
@@ -106,8 +114,17 @@ func (pl plan) test(t *testing.T, total *tally) {
 	defer stop()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
-		w := pl.run(t, j)
+		w := pl.world(t, j)
+		pl.live(w)
+		w.judge()
+		w.close()
+		w.tally.events.Add(int64(w.feeder.fed))
+		w.tally.ghosts.Add(int64(w.feeder.aborted))
+		w.tally.seconds.Add(int64(time.Since(j.began).Seconds()))
 		total.add(&w.tally)
+		if w.feeder.fed < pl.events {
+			t.Errorf("seed %d: only %d events were fed", pl.seed, w.feeder.fed)
+		}
 		v := w.verdict()
 		if v != "" || os.Getenv("KEEP") != "" {
 			if err := j.keep(dir); err != nil {

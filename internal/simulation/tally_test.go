@@ -22,6 +22,7 @@ type tally struct {
 	assigned, restored, proofs, warm                  atomic.Int64
 	lost, fenced, stopped, violated                   atomic.Int64
 	lagged, evicted, restarts                         atomic.Int64
+	events, ghosts, seconds                           atomic.Int64 // fed for good, fed in vain, simulated
 
 	mu    sync.Mutex
 	kinds map[string]int64 // faults injected
@@ -96,6 +97,7 @@ func (t *tally) counters() map[string]int64 {
 		"lost tasks": t.lost.Load(), "fenced": t.fenced.Load(), "stopped tasks": t.stopped.Load(), "violations": t.violated.Load(),
 		"answers with a late marker": t.lagged.Load(), "members evicted by hand": t.evicted.Load(),
 		"restarts by the supervisor": t.restarts.Load(),
+		"events":                     t.events.Load(), "aborted upstream transactions": t.ghosts.Load(), "simulated hours": t.seconds.Load() / 3600,
 	}
 }
 
@@ -106,6 +108,7 @@ func (t *tally) add(o *tally) {
 		{&t.falseNil, &o.falseNil}, {&t.deadlines, &o.deadlines}, {&t.tokensLost, &o.tokensLost}, {&t.refused, &o.refused},
 		{&t.assigned, &o.assigned}, {&t.restored, &o.restored}, {&t.proofs, &o.proofs}, {&t.warm, &o.warm}, {&t.lost, &o.lost},
 		{&t.fenced, &o.fenced}, {&t.stopped, &o.stopped}, {&t.violated, &o.violated}, {&t.lagged, &o.lagged}, {&t.evicted, &o.evicted}, {&t.restarts, &o.restarts},
+		{&t.events, &o.events}, {&t.ghosts, &o.ghosts}, {&t.seconds, &o.seconds},
 	} {
 		p.to.Add(p.from.Load())
 	}
@@ -134,4 +137,36 @@ func table(m map[string]int64) string {
 		parts = append(parts, fmt.Sprintf("%s=%d", k, m[k]))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// leastOf are counts below which a run of a hundred seeds has not shown what it claims: the workload no longer reaches there.
+func leastOf() map[string]int64 {
+	return map[string]int64{
+		"commits": 10_000, "aborts": 20, "rebuilds": 300, "unknown outcomes": 300, "(false, nil)": 50, "deadlines": 50,
+		"tokens lost in a transaction": 1, "refused records": 10, "interrupted restores": 10, "restores ended by proof": 1000,
+		"warm restores": 300, "lost tasks": 1000, "fenced": 1, "answers with a late marker": 500,
+		"events": 200_000, "aborted upstream transactions": 1000,
+	}
+}
+
+// missing lists what a run of so many seeds has reached too seldom.
+func (t *tally) missing(seeds int, kinds []fault) (what []string) {
+	got := t.counters()
+	for name, least := range leastOf() {
+		if want := max(1, least*int64(seeds)/100); got[name] < want {
+			what = append(what, fmt.Sprintf("%s: %d, at least %d expected", name, got[name], want))
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range kinds {
+		if t.kinds[f.name] == 0 {
+			what = append(what, fmt.Sprintf("fault %q never happened", f.name))
+		}
+		if f.rule != "" && t.acts[f.rule] == 0 {
+			what = append(what, fmt.Sprintf("fault %q never met a request", f.name))
+		}
+	}
+	slices.Sort(what)
+	return what
 }
