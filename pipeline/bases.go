@@ -20,8 +20,9 @@ type bases struct {
 }
 
 type slot struct {
-	base   state.Base
-	holder *lease
+	base    state.Base
+	refused map[int64]*refusal // inputs whose output the broker refused, by offset: a rebuild must not forget them
+	holder  *lease
 }
 
 // lease is the right to a base. It belongs to the goroutine that got it, or the one that it was handed to.
@@ -29,6 +30,7 @@ type lease struct {
 	owner    *bases
 	id       TaskID
 	base     state.Base
+	refused  map[int64]*refusal
 	token    *session.Token
 	turn     int64
 	released chan struct{}
@@ -82,12 +84,12 @@ func (b *bases) try(want *lease, create func() state.Base, force bool) *lease {
 	s := b.slots[want.id]
 	switch {
 	case s == nil || (s.holder != nil && force):
-		s = &slot{base: create()}
+		s = &slot{base: create(), refused: map[int64]*refusal{}}
 		b.slots[want.id] = s
 	case s.holder != nil:
 		return s.holder
 	}
-	want.base, s.holder = s.base, want
+	want.base, want.refused, s.holder = s.base, s.refused, want
 	return nil
 }
 

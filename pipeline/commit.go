@@ -51,6 +51,7 @@ func (w *worker) commit(ctx context.Context) (bool, error) {
 	case session.Aborted:
 		return false, w.aborted(ctx, info, out)
 	default:
+		w.blame(out.Failures)
 		return false, fmt.Errorf("the outcome of the commit is unknown: %w", out.Err)
 	}
 }
@@ -232,19 +233,16 @@ func (w *worker) blame(failures []session.Failure) {
 }
 
 func (o *ownedTask) refusalOf(offset int64) *refusal {
-	if o.refused == nil {
-		o.refused = map[int64]*refusal{}
+	if o.lease.refused[offset] == nil {
+		o.lease.refused[offset] = &refusal{}
 	}
-	if o.refused[offset] == nil {
-		o.refused[offset] = &refusal{}
-	}
-	return o.refused[offset]
+	return o.lease.refused[offset]
 }
 
 func (o *ownedTask) settleRefusals() {
-	for offset := range o.refused {
+	for offset := range o.lease.refused {
 		if offset < o.task.committedNext() {
-			delete(o.refused, offset)
+			delete(o.lease.refused, offset)
 		}
 	}
 }

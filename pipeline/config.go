@@ -133,6 +133,11 @@ func (c Config) checkClient() error {
 		{kgo.TransactionalID, "TransactionalID", "it is made of application.id, instance and worker"},
 		{kgo.ConsumerGroup, "ConsumerGroup", "the group is the application.id"},
 		{kgo.InstanceID, "InstanceID", "set Config.InstanceID"},
+		{kgo.ManualFlushing, "ManualFlushing", "a commit flushes"},
+		{kgo.ConsumeRegex, "ConsumeRegex", "inputs are those that stages handle"},
+		{kgo.ConsumePartitions, "ConsumePartitions", "the group assigns partitions"},
+		{kgo.DefaultProduceTopicAlways, "DefaultProduceTopicAlways", "state records have a topic of their own"},
+		{kgo.KeepRetryableFetchErrors, "KeepRetryableFetchErrors", "passing errors would stop tasks"},
 	} {
 		if v := client.OptValue(o.opt); isSet(v) {
 			errs = append(errs, fmt.Errorf("client option kgo.%s is the engine's: %s", o.name, o.why))
@@ -147,6 +152,10 @@ func isSet(v any) bool {
 		return v != ""
 	case *string:
 		return v != nil && *v != ""
+	case bool:
+		return v
+	case map[string]map[int32]kgo.Offset:
+		return len(v) > 0
 	}
 	return false
 }

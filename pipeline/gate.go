@@ -27,8 +27,7 @@ type ownedTask struct {
 	fresh       bool  // start is not committed with a marker yet: that comes before the first record
 	queue       []*kgo.Record
 	stopped     error
-	refused     map[int64]*refusal // inputs whose output the broker refused, by offset
-	refusals    int                // transactions in a row that aborted for this task's records
+	refusals    int // transactions in a row that aborted for this task's records
 	lastRefusal error
 	end         int64 // high watermark of the input as last fetched
 	first       int64 // the first polled record that is not committed, -1 if none

@@ -25,16 +25,17 @@ func (p *Processor) checkMemory(ctx context.Context) error {
 	var total float64
 	var longest time.Duration
 	for _, s := range p.pipe.stages {
-		if s.window() == 0 {
+		window, _ := s.windows()
+		if window == 0 {
 			continue
 		}
 		rate, err := p.rate(ctx, s)
 		if err != nil {
 			return err
 		}
-		bytes := rate * s.window().Seconds() * bytesPerID
-		p.cfg.Logger.Info("dedupe memory when the window is full", "app", p.pipe.app, "stage", s.name, "rate", math.Round(rate*10)/10, "window", s.window(), "bytes", int64(bytes))
-		total, longest = total+bytes, max(longest, s.window())
+		bytes := rate * window.Seconds() * bytesPerID
+		p.cfg.Logger.Info("dedupe memory when the window is full", "app", p.pipe.app, "stage", s.name, "rate", math.Round(rate*10)/10, "window", window, "bytes", int64(bytes))
+		total, longest = total+bytes, max(longest, window)
 	}
 	if limit <= 0 || total <= float64(limit) {
 		return nil

@@ -19,7 +19,7 @@ import (
 func (p *Pipeline) Topics() []topics.Want {
 	var wants []topics.Want
 	for _, s := range p.stages {
-		window := s.window()
+		_, window := s.windows()
 		for _, in := range s.Inputs() {
 			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: window})
 		}
@@ -33,12 +33,15 @@ func (p *Pipeline) Topics() []topics.Want {
 	return wants
 }
 
-// window returns the stage's longest dedupe window, 0 without one.
-func (s *Stage) window() (longest time.Duration) {
+// windows returns the stage's longest and shortest dedupe windows, 0 without one.
+func (s *Stage) windows() (longest, shortest time.Duration) {
 	for _, spec := range s.specs {
+		if spec.Window > 0 && (shortest == 0 || spec.Window < shortest) {
+			shortest = spec.Window
+		}
 		longest = max(longest, spec.Window)
 	}
-	return longest
+	return longest, shortest
 }
 
 // ErrUnreachable says that no broker answered at the start.
@@ -130,6 +133,18 @@ func (p *Processor) readLimits(ctx context.Context, steps topics.Steps) error {
 	}
 	p.maxRecordBytes, p.maxIDs = smallest, max(1, (smallest-packedOverhead)/packedIDBytes)
 	return nil
+}
+
+// missingTopics looks whether a commit that ran out of time waited for a topic that was deleted: that needs a person. When the
+// brokers do not answer, nothing is missing as far as anyone knows.
+func (p *Processor) missingTopics() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	steps, err := topics.NewAdmin(p.admin).Plan(ctx, p.pipe.Topics(), p.cfg.TopicRules)
+	if err != nil || len(steps.Pending()) == 0 {
+		return nil
+	}
+	return &session.FatalError{Err: p.accept(ctx, steps)}
 }
 
 // warnStranger says how long a take-over may wait when this instance is new to a group that has members.

@@ -18,7 +18,9 @@ func (w *worker) begin(ctx context.Context) error {
 	if gap := time.Until(w.lastCommit.Add(commitGap)); gap > 0 {
 		pause(ctx, gap)
 	}
-	if err := w.sess.Begin(); err != nil {
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
+	if err := w.sess.Begin(ctx); err != nil {
 		return err
 	}
 	w.txn.reset(w.p.now())
@@ -76,7 +78,7 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 		return nil
 	}
 	w.fill(r, clock)
-	refused := o.refused[r.Offset]
+	refused := o.lease.refused[r.Offset]
 	if refused != nil && refused.times > 1 {
 		w.input.Refused = refused.err
 	}
@@ -99,7 +101,7 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 
 // mustBeAlone reports whether the next record's output was refused before and others share the open transaction with it.
 func (w *worker) mustBeAlone(o *ownedTask) bool {
-	return len(o.refused) > 0 && o.refused[o.queue[0].Offset] != nil && w.sess.InTransaction() && w.txn.inputs > 0
+	return len(o.lease.refused) > 0 && o.lease.refused[o.queue[0].Offset] != nil && w.sess.InTransaction() && w.txn.inputs > 0
 }
 
 // fill makes the reused input of a fetched record. Headers have the same layout in both libraries, but not the same type.

@@ -271,7 +271,7 @@ func (w *worker) rebuilding(err error) error {
 		f(w.index, err)
 	}
 	if fate == session.Unreachable {
-		return nil
+		return w.p.missingTopics()
 	}
 	if n := w.rebuilt(w.p.now()); n > maxRebuilds {
 		return fmt.Errorf("%d sessions failed within %s without one commit: %w", n, rebuildWindow, err)

@@ -46,21 +46,21 @@ type Input struct {
 // Task is the pure core: one partition of a stage. It has no Kafka, no clock and no goroutine, so the same inputs give the
 // same outputs. It is owned by one goroutine.
 type Task struct {
-	stage       *Stage
-	partition   int32
-	partitions  int32
-	view        *state.View
-	limits      Limits
-	fingerprint string
-	stateTopic  string
-	ctx         Ctx
-	arena       arena
-	out         []Out
-	next        int64 // appliedNext of the open transaction
-	committed   state.Marker
-	touched     bool
-	misplaced   int // records in a row, from the first, whose key belongs elsewhere
-	seen        int // records seen, up to misplacedLimit
+	stage              *Stage
+	partition          int32
+	partitions         int32
+	view               *state.View
+	limits             Limits
+	fingerprint        string
+	stateTopic         string
+	ctx                Ctx
+	arena              arena
+	out                []Out
+	next               int64 // appliedNext of the open transaction
+	committed          state.Marker
+	touched            bool
+	misplaced          int // records in a row, from the partition's first, whose key belongs elsewhere; -1 once one does not
+	misplacedCommitted int
 }
 
 // NewTask returns the task of one partition over base, which must be restored and stays the task's until it ends. limits may be
@@ -69,6 +69,9 @@ func NewTask(s *Stage, partition, partitions int32, base state.Base, limits Limi
 	t := &Task{stage: s, partition: partition, partitions: partitions, limits: limits, view: state.NewView(s.specs, base), fingerprint: s.Fingerprint(partitions), stateTopic: s.StateTopic()}
 	t.committed, _ = base.Marker()
 	t.next = t.committedNext()
+	if t.committed.TxnSeq > 1 { // the partition's first records were seen by an earlier task
+		t.misplaced, t.misplacedCommitted = -1, -1
+	}
 	return t
 }
 
@@ -229,9 +232,6 @@ func (t *Task) settle(in *Input, err error) error {
 // checkPlace refuses a record whose key belongs to another partition: its state is there.
 func (t *Task) checkPlace(in *Input) error {
 	want := t.stage.partitioner.Partition(in.Key, t.partitions)
-	if t.seen < misplacedLimit {
-		t.seen++
-	}
 	if want == t.partition {
 		t.misplaced = -1
 		return nil
@@ -283,7 +283,7 @@ func (t *Task) Merge(s state.Sealed, position int64) error {
 	if err := t.view.Merge(s, position); err != nil {
 		return err
 	}
-	t.committed = s.Marker
+	t.committed, t.misplacedCommitted = s.Marker, t.misplaced
 	t.settleTransaction()
 	return nil
 }
@@ -291,7 +291,7 @@ func (t *Task) Merge(s state.Sealed, position int64) error {
 // Drop forgets the open transaction.
 func (t *Task) Drop() {
 	t.view.Drop()
-	t.next = t.committedNext()
+	t.next, t.misplaced = t.committedNext(), t.misplacedCommitted
 	t.settleTransaction()
 }
 

@@ -24,7 +24,7 @@ type Want struct {
 	Stage string
 	// Partitions is the count for a topic that does not exist when no existing topic of the stage decides it. 0 = Rules.Partitions.
 	Partitions int32
-	// Window is, for an input, the stage's longest dedupe window; 0 = the stage has no dedupe store.
+	// Window is, for an input, the stage's shortest dedupe window; 0 = the stage has no dedupe store.
 	Window time.Duration
 	// Timed says, for an input, that the stage has windows or timers, so that a wrong record time changes outcomes.
 	Timed bool

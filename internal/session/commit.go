@@ -45,6 +45,9 @@ var (
 	ErrTokenLost = errors.New("a task of the transaction was lost")
 	errRefused   = errors.New("a record of the transaction was not written")
 	errRevoked   = errors.New("a rebalance took partitions away before the commit")
+	// The client can make its producer id anew in mid transaction and send the rest under it: what was acknowledged before is
+	// gone with the old one, and a commit would cover the rest alone.
+	errNewEpoch  = errors.New("the client changed its producer epoch within the transaction")
 	errUncertain = errors.New("the commit was answered with neither success nor error")
 )
 
@@ -54,16 +57,16 @@ var (
 func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) Outcome {
 	early := s.failed()
 	if err := s.gts.Client().Flush(ctx); err != nil {
-		return s.end(Outcome{Unknown, fmt.Errorf("flush: %w", err), nil})
+		blamed, _ := blame(s.failed())
+		return s.end(Outcome{Unknown, fmt.Errorf("flush: %w", err), blamed})
 	}
 	failures := s.failed()
 	if mutant.On("check-before-flush") {
 		failures = early
 	}
-	for _, f := range failures {
-		if !blamesRecord(f.Err) {
-			return s.end(Outcome{Unknown, producing(f), nil})
-		}
+	blamed, cause := blame(failures)
+	if cause != nil {
+		return s.end(Outcome{Unknown, cause, blamed})
 	}
 	if len(failures) > 0 {
 		return s.abort(ctx, errRefused, failures)
@@ -123,6 +126,9 @@ func (s *Session) ownOffsets(offsets []Offset, asked *bool) func(*kmsg.TxnOffset
 func (s *Session) replace(offsets []Offset, req *kmsg.TxnOffsetCommitRequest) error {
 	if len(s.failed()) > 0 && !mutant.On("check-before-flush") {
 		return errRefused
+	}
+	if (producer{req.ProducerID, req.ProducerEpoch}) != s.begun {
+		return errNewEpoch
 	}
 	if err := live(offsets); err != nil {
 		return err

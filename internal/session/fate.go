@@ -69,6 +69,19 @@ func blamesRecord(err error) bool {
 	return false
 }
 
+// blame parts the failures that a record is to blame for from the others, of which it returns the first.
+func blame(failures []Failure) (records []Failure, other error) {
+	for _, f := range failures {
+		switch {
+		case blamesRecord(f.Err):
+			records = append(records, f)
+		case other == nil:
+			other = producing(f)
+		}
+	}
+	return records, other
+}
+
 // producing gives a failed produce that is not the record's fault the fate it has: a topic that is missing or refuses us
 // needs a person, everything else a new session.
 func producing(f Failure) error {

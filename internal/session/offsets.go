@@ -160,8 +160,8 @@ func listOffset(ctx context.Context, tp TopicPartition, list func(context.Contex
 	var r retry
 	for {
 		offsets, err := list(ctx)
-		if err == nil {
-			o, ok := offsets.Lookup(tp.Topic, tp.Partition)
+		o, ok := offsets.Lookup(tp.Topic, tp.Partition) // it may be there although another partition's leader did not answer
+		if err == nil || ok {
 			switch {
 			case !ok:
 				err = fmt.Errorf("topic %q has no partition %d: %w", tp.Topic, tp.Partition, kerr.UnknownTopicOrPartition)

@@ -43,12 +43,13 @@ type RestoreResult struct {
 // Stopping at the last stable offset would be wrong: the previous owner's commit can be visible in the group before its
 // marker is in this partition (KAFKA-10167; on three brokers after a fifth of all commits).
 func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Replayer, stuck func(context.Context, error)) (res RestoreResult, err error) {
-	if r.Proven() {
-		res.From, res.To, res.ByProof = r.Position(), r.Position(), true
-		return res, nil
-	}
 	if res.Target, err = restoreTarget(ctx, client, tp); err != nil {
 		return res, err
+	}
+	if r.Position() > res.Target { // the topic was truncated or made anew: local contents prove nothing about it
+		if err := r.Reset(); err != nil {
+			return res, err
+		}
 	}
 	log := &partitionReader{client: client, tp: tp}
 	res.From = r.Position()
@@ -69,7 +70,7 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 			stuck(ctx, log.last)
 		}
 	}
-	res.ByProof = r.Position() < res.Target
+	res.ByProof = r.Proven() && r.Position() < res.Target
 	return res, nil
 }
 

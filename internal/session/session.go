@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,7 @@ type Session struct {
 	gts     *kgo.GroupTransactSession
 	opened  chan struct{} // closed when gts is set; callbacks wait for it
 	inTxn   bool
+	begun   producer // who the open transaction belongs to
 	promise func(*kgo.Record, error)
 
 	revoked atomic.Bool // the transact session's sticky flag may be set
@@ -100,10 +102,9 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 func (s *Session) ID() string { return s.id }
 
 func (s *Session) options() []kgo.Opt {
-	return append(append([]kgo.Opt{
-		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
-		kgo.MaxBufferedRecords(1 << 20), // more than a transaction holds: Produce never waits
-	}, s.cfg.Client...),
+	return append(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression())}, s.cfg.Client...),
+		kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(0), // more than a transaction holds: Produce never waits
+		kgo.RecordDeliveryTimeout(0), kgo.RecordRetries(math.MaxInt64), kgo.UnknownTopicRetries(-1), // the commit's deadline decides
 		kgo.TransactionalID(s.id), kgo.TransactionTimeout(s.cfg.TransactionTimeout),
 		kgo.ConsumerGroup(s.cfg.App), kgo.InstanceID(InstanceID(s.cfg.Instance, s.cfg.Worker)), kgo.ConsumeTopics(s.cfg.Inputs...),
 		kgo.Balancers(NewBalancer(s.cfg.Topology, s.onSynced)),
@@ -186,9 +187,18 @@ func (s *Session) Rewound(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Begin opens a transaction. It sends nothing.
-func (s *Session) Begin() error {
+// producer is the identity under which a transaction is written.
+type producer struct {
+	id    int64
+	epoch int16
+}
+
+// Begin opens a transaction. It sends nothing, unless the producer id must be made anew: that waits until ctx ends at most.
+func (s *Session) Begin(ctx context.Context) (err error) {
 	s.dropUnassigned()
+	if s.begun.id, s.begun.epoch, err = s.gts.Client().ProducerID(ctx); err != nil {
+		return fmt.Errorf("producer id: %w", err)
+	}
 	s.mu.Lock()
 	s.failures = nil
 	s.mu.Unlock()
