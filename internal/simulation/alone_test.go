@@ -44,7 +44,10 @@ func deadToken(w *world) (marks []string) {
 		w.fail("open: %v", err)
 		return nil
 	}
-	defer s.Close(w.ctx)
+	defer func() {
+		s.Close(w.ctx)
+		time.Sleep(5 * time.Second) // what the session watched ends
+	}()
 	<-arrived
 	for range 60 {
 		s.AllowRebalance()
@@ -52,7 +55,7 @@ func deadToken(w *world) (marks []string) {
 			break
 		}
 	}
-	if err := s.Begin(); err != nil {
+	if err := s.Begin(w.ctx); err != nil {
 		w.fail("begin: %v", err)
 		return nil
 	}
