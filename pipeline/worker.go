@@ -120,6 +120,10 @@ func (w *worker) turn(ctx context.Context) error {
 	allowed := !w.sess.InTransaction()
 	if allowed {
 		w.sess.AllowRebalance()
+		if !w.sess.AwaitJoin(ctx, idlePoll) {
+			w.admitArrivals()
+			return w.sweep(ctx)
+		}
 	}
 	if allowed || !w.queued() { // a poll blocks rebalances again: none may run inside the transaction that begins next
 		if err := w.poll(ctx); err != nil {

@@ -29,11 +29,14 @@ func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 		}
 	}
 	s.mu.Unlock()
+	s.joining.Store(true) // a generation ends with this call, also when it takes nothing away
 	if len(lost) > 0 {
 		s.revoked.Store(true)
 	}
 	s.Wake()
 }
+
+func (s *Session) onJoining() { s.joining.Store(true) }
 
 // onSynced remembers what the group gave to this member. Within a transaction a partition that is to go is still ours: under
 // the cooperative protocol nobody has it before we joined again.
@@ -45,6 +48,11 @@ func (s *Session) onSynced(assigned map[string][]int32) {
 		for _, p := range partitions {
 			s.assigned[TopicPartition{topic, p}] = true
 		}
+	}
+	s.joining.Store(false)
+	select {
+	case s.joined <- struct{}{}:
+	default:
 	}
 }
 

@@ -114,14 +114,15 @@ func (r *reader) bytes() []byte {
 // taskBalancer assigns tasks, not topic-partitions: sticky, even by task count, cooperative (KIP-429). The client's sticky
 // balancer places single partitions, so that a task's two inputs end up on two members.
 type taskBalancer struct {
-	t      Topology
-	synced func(assigned map[string][]int32)
+	t       Topology
+	joining func()
+	synced  func(assigned map[string][]int32)
 }
 
-// NewBalancer returns the group balancer of the topology. Its protocol name is part of the group's contract. synced is told
-// of every assignment that this member gets, before any callback of the client; it must not block.
-func NewBalancer(t Topology, synced func(assigned map[string][]int32)) kgo.GroupBalancer {
-	return taskBalancer{t, synced}
+// NewBalancer returns the group balancer of the topology. Its protocol name is part of the group's contract. joining is
+// called before this member joins, synced with what it is then given, before any callback of the client. Neither may block.
+func NewBalancer(t Topology, joining func(), synced func(assigned map[string][]int32)) kgo.GroupBalancer {
+	return taskBalancer{t, joining, synced}
 }
 
 func (taskBalancer) ProtocolName() string { return "tallystick" }
@@ -136,6 +137,7 @@ func (b taskBalancer) ParseSyncAssignment(assignment []byte) (map[string][]int32
 }
 
 func (b taskBalancer) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
+	b.joining()
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Version, meta.Topics, meta.Generation = 3, interests, generation
 	for _, topic := range slices.Sorted(maps.Keys(current)) {

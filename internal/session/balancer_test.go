@@ -72,7 +72,7 @@ type group struct {
 }
 
 func (g *group) balance(members ...string) map[string]map[string][]int32 {
-	b := NewBalancer(g.t, func(map[string][]int32) {})
+	b := NewBalancer(g.t, func() {}, func(map[string][]int32) {})
 	var joined []kmsg.JoinGroupResponseMember
 	for _, name := range members {
 		m := kmsg.NewJoinGroupResponseMember()
@@ -170,7 +170,7 @@ func TestBalancerKeepsWhatMembersOwn(t *testing.T) {
 
 func TestJoinMetadataIsDeterministic(t *testing.T) {
 	warm := []WarmTask{{TaskID{"b", 1}, 5}, {TaskID{"a", 2}, 7}}
-	b := NewBalancer(Topology{Warm: func() []WarmTask { return slices.Clone(warm) }}, nil)
+	b := NewBalancer(Topology{Warm: func() []WarmTask { return slices.Clone(warm) }}, func() {}, nil)
 	current := func() map[string][]int32 { return map[string][]int32{"x": {1, 2}, "y": {3}} }
 	first := b.JoinGroupMetadata([]string{"x", "y"}, current(), 4)
 	slices.Reverse(warm)

@@ -60,6 +60,8 @@ type Session struct {
 	revoked atomic.Bool // the transact session's sticky flag may be set
 	blocked atomic.Bool // a rebalance waits for AllowRebalance
 	woken   atomic.Bool
+	joining atomic.Bool                        // the member is between two generations of the group
+	joined  chan struct{}                      // holds a signal when it is not any more
 	cancel  atomic.Pointer[context.CancelFunc] // ends the running poll
 
 	mu       sync.Mutex // guards what callbacks and promises share with the owner
@@ -80,8 +82,9 @@ type Failure struct {
 // Open fences the worker's transactional id, so that everything an earlier incarnation left is decided before any offset is
 // read, and then joins the group. ctx bounds both; the session outlives it.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), tokens: map[TopicPartition]*Token{}, waiting: map[TopicPartition]bool{}}
+	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), joined: make(chan struct{}, 1), tokens: map[TopicPartition]*Token{}, waiting: map[TopicPartition]bool{}}
 	s.promise = s.delivered
+	s.joining.Store(true)
 	if err := Fence(ctx, cfg.Admin, s.id, cfg.TransactionTimeout); err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (s *Session) options() []kgo.Opt {
 		kgo.RecordDeliveryTimeout(0), kgo.RecordRetries(math.MaxInt64), kgo.UnknownTopicRetries(-1), // the commit's deadline decides
 		kgo.TransactionalID(s.id), kgo.TransactionTimeout(s.cfg.TransactionTimeout),
 		kgo.ConsumerGroup(s.cfg.App), kgo.InstanceID(InstanceID(s.cfg.Instance, s.cfg.Worker)), kgo.ConsumeTopics(s.cfg.Inputs...),
-		kgo.Balancers(NewBalancer(s.cfg.Topology, s.onSynced)),
+		kgo.Balancers(NewBalancer(s.cfg.Topology, s.onJoining, s.onSynced)),
 		kgo.SessionTimeout(s.cfg.SessionTimeout), kgo.HeartbeatInterval(s.cfg.HeartbeatInterval), kgo.RebalanceTimeout(s.cfg.RebalanceTimeout),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), // never jump over deleted input
@@ -169,6 +172,23 @@ func (s *Session) AllowRebalance() {
 	s.blocked.Store(false)
 	s.dropUnassigned()
 	s.gts.AllowRebalance()
+}
+
+// AwaitJoin waits until the member has joined the group's new generation, d at most, and reports whether it has. A transaction
+// that begins in between cannot commit: its offsets would carry the old generation.
+func (s *Session) AwaitJoin(ctx context.Context, d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	for s.joining.Load() {
+		select {
+		case <-s.joined:
+		case <-timeout.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // InTransaction reports whether a transaction is open.
