@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,10 +17,12 @@ import (
 
 // broker is an embedded broker with a job's topics, and what writes to them.
 type broker struct {
-	t     testing.TB
-	opts  []kgo.Opt
-	admin *kadm.Client
-	w     *world
+	t       testing.TB
+	opts    []kgo.Opt
+	admin   *kadm.Client
+	w       *world
+	cluster *kfake.Cluster
+	reader  *kafka
 }
 
 func newBroker(t testing.TB, partitions int32) *broker {
@@ -30,7 +33,7 @@ func newBroker(t testing.TB, partitions int32) *broker {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	b := &broker{t: t, opts: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, w: w}
+	b := &broker{t: t, opts: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, w: w, cluster: c}
 	b.admin = kadm.NewClient(b.client())
 	return b
 }
@@ -137,8 +140,7 @@ func (w *world) take(p int32) (out []*kgo.Record) {
 
 func (b *broker) record(p int32, offset int64) *kgo.Record {
 	b.t.Helper()
-	k := b.kafka()
-	r, err := k.lookup(b.t.Context(), b.w.topics.Input, p, offset)
+	r, err := b.kafka().lookup(b.t.Context(), b.w.topics.Input, p, offset)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -146,7 +148,10 @@ func (b *broker) record(p int32, offset int64) *kgo.Record {
 }
 
 func (b *broker) kafka() *kafka {
-	return &kafka{client: b.client(), app: testApp, input: b.w.topics.Input, patience: 5 * time.Second, topics: map[string]kadm.TopicDetail{}}
+	if b.reader == nil {
+		b.reader = &kafka{client: b.client(), app: testApp, input: b.w.topics.Input, patience: 5 * time.Second, topics: map[string]kadm.TopicDetail{}}
+	}
+	return b.reader
 }
 
 func (b *broker) end(topic string, p int32) int64 {
@@ -300,6 +305,51 @@ func TestRunRefusesAnIncompleteConfiguration(t *testing.T) {
 	for _, want := range []string{"App is empty", "Window is 0s", "Workers -1", `Partitioner is "random"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q in %v", want, err)
+		}
+	}
+}
+
+// A broker that is gone is no verdict, and ends the audit after the patience for one partition, not for each.
+func TestRunSaysThatItCannotRead(t *testing.T) {
+	b := filled(t)
+	k := b.kafka()
+	k.patience = 100 * time.Millisecond
+	for topic := range b.w.logs {
+		if _, err := k.detail(t.Context(), topic, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.cluster.Close()
+	r := b.w.rules()
+	began := time.Now()
+	report, err := auditAll(t.Context(), r, k, 3, 1)
+	if _, undecided := errors.AsType[*UndecidedError](err); err == nil || undecided || !report.OK() {
+		t.Errorf("error %v, %+v", err, report)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestTheReportIsJSON(t *testing.T) {
+	b := filled(t)
+	zombie := b.producer("zombie")
+	b.transact(zombie, nil, &kgo.Record{Topic: b.w.topics.Updates, Partition: 1, Value: []byte("open")})
+	b.transact(b.producer("forger"), &committed, &kgo.Record{Topic: b.w.topics.Updates, Partition: 0, Value: []byte("\xff")})
+	r, err := b.verify()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"violation_counts":{"ghost":1}`, `"verdict":"ghost"`, `"role":"outcome","topic":"ledger-updates","partition":0,"offset":`, `"key":null,"value":"\"\\xff\""`,
+		`"open_transactions":[{"topic":"ledger-updates","partition":1,"last_stable_offset":`, `"sums":{"EUR":{"credits":`, `"dead_letters":{"conflict":4}`, `"not_yet_processed":0`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in %s", want, text)
 		}
 	}
 }

@@ -100,24 +100,20 @@ func progress(report func(done, total int64), total int64) func(int32, int64) {
 	}
 }
 
-// auditAll judges all partitions, some at once, and then what only all of them together show.
+// auditAll judges all partitions, some at once, and then what only all of them together show. A partition that cannot be
+// decided does not hinder the others; brokers that cannot be read do.
 func auditAll(ctx context.Context, r rules, h history, partitions int32, workers int) (Report, error) {
-	report := newReport()
-	b := &books{sums: map[currency]*tally{}}
-	var mu sync.Mutex
-	var errs []error
+	t := &tallies{report: newReport(), books: books{sums: map[currency]*tally{}}}
 	var wg sync.WaitGroup
 	next := make(chan int32)
 	for range workers {
 		wg.Go(func() {
 			for p := range next {
+				if t.broken() {
+					continue
+				}
 				a := newAudit(r, h, p)
-				err := a.run(ctx)
-				mu.Lock()
-				report.merge(&a.report)
-				b.add(&a.report)
-				errs = append(errs, err)
-				mu.Unlock()
+				t.add(a, a.run(ctx))
 			}
 		})
 	}
@@ -126,18 +122,49 @@ func auditAll(ctx context.Context, r rules, h history, partitions int32, workers
 	}
 	close(next)
 	wg.Wait()
-	return conclude(ctx, report, b, r, h, errors.Join(errs...))
+	return t.conclude(ctx, r, h)
+}
+
+// tallies collects what the audits of partitions found.
+type tallies struct {
+	mu     sync.Mutex
+	report Report
+	books  books
+	errs   []error
+	fatal  bool
+}
+
+func (t *tallies) broken() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fatal
+}
+
+func (t *tallies) add(a *audit, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report.merge(&a.report)
+	t.books.add(&a.report)
+	if err != nil {
+		_, undecided := errors.AsType[*UndecidedError](err)
+		t.errs = append(t.errs, err)
+		t.fatal = t.fatal || !undecided
+	}
 }
 
 // conclude adds the verdicts over all partitions. The sums of a history that was judged in part prove nothing.
-func conclude(ctx context.Context, report Report, b *books, r rules, h history, failed error) (Report, error) {
+func (t *tallies) conclude(ctx context.Context, r rules, h history) (Report, error) {
 	if ctx.Err() != nil {
-		return report, ctx.Err()
+		return t.report, ctx.Err()
 	}
-	err := b.doubles(ctx, h, r.topics.Input, &report)
-	b.reconcile(&report, failed == nil)
-	report.sort()
-	return report, errors.Join(failed, err)
+	if !t.fatal {
+		if err := t.books.doubles(ctx, h, r.topics.Input, &t.report); err != nil {
+			t.errs = append(t.errs, err)
+		}
+	}
+	t.books.reconcile(&t.report, len(t.errs) == 0)
+	t.report.sort()
+	return t.report, errors.Join(t.errs...)
 }
 
 func newReport() Report {
