@@ -256,4 +256,5 @@ func (w *world) evict() {
 func (w *world) close() {
 	w.admin.Close()
 	w.cluster.Close()
+	time.Sleep(time.Minute) // what still sat in a socket has met a closed door
 }
