@@ -173,7 +173,10 @@ func readCommit(resp *kmsg.OffsetFetchResponse) (c commit, err error) {
 		return c, errors.New("the broker answered for another group than asked")
 	}
 	g := &resp.Groups[0]
-	if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+	switch err := kerr.ErrorForCode(g.ErrorCode); {
+	case errors.Is(err, kerr.GroupIDNotFound): // a job that has never run
+		return newCommit(-1, ""), nil
+	case err != nil:
 		return c, err
 	}
 	if len(g.Topics) != 1 || len(g.Topics[0].Partitions) != 1 {
