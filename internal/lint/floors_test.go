@@ -162,7 +162,7 @@ func ledgerInEngine(tr *tree) []string {
 }
 
 func clientInPipeline(tr *tree) []string {
-	return uses(tr, func(f *source) bool { return f.dir == "pipeline" && !f.test }, kgo, func(name string) string {
+	return uses(tr, func(f *source) bool { return f.dir == "pipeline" && !f.test && f.path != optionNames }, kgo, func(name string) string {
 		if passedThrough[name] != "" {
 			return ""
 		}

@@ -75,13 +75,11 @@ var laws = []law{
 // engine is what must still build when ledger/ is deleted, tests included.
 var engine = []string{"record", "state", "topics", "internal/session", "internal/mutant", "internal/devbroker", "pipeline", "pipelinetest"}
 
-// passedThrough is all that pipeline may name of the Kafka client, and why. The client belongs to internal/session: who
-// polls, produces, commits or fences elsewhere goes around tokens and proofs.
+// passedThrough is all that pipeline may name of the Kafka client, and why; its file optionNames may name any option, to
+// refuse it. The client belongs to internal/session: who polls, produces, commits or fences elsewhere goes around tokens and
+// proofs.
 var passedThrough = map[string]string{
 	"Opt":                 "users' options, handed on",
-	"TransactionalID":     "an option that users may not set, refused by name",
-	"ConsumerGroup":       "an option that users may not set, refused by name",
-	"InstanceID":          "an option that users may not set, refused by name",
 	"Record":              "what the session polls and produces",
 	"RecordHeader":        "what the session polls and produces",
 	"Fetches":             "what the session polls",
@@ -89,11 +87,13 @@ var passedThrough = map[string]string{
 	"ErrGroupSession":     "what the session's poll reports",
 	"ErrDataLoss":         "what the session's poll reports",
 	"Client":              "the process's admin client, handed to session and topics",
-	"NewClient":           "the process's admin client, and a look at users' options",
+	"NewClient":           "the process's admin client",
 	"SeedBrokers":         "of the admin client",
 	"ClientID":            "of the admin client",
 	"MetadataMinAge":      "of the admin client",
 }
+
+const optionNames = "pipeline/config.go"
 
 // impure names what a pure package gets as a parameter instead.
 var impure = []string{"os", "net", "math/rand", "crypto/rand", "sync", "log", "syscall"}
