@@ -82,7 +82,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "tallystick-demo-"); err != nil {
 		return err
 	}
-	defer func() { d.tidy(err) }()
+	defer func() { d.tidy(err != nil && ctx.Err() == nil) }()
 	if err := d.open(ctx); err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (d *demo) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // tidy ends the child and removes its files; after a failure they stay, and the logs are named.
-func (d *demo) tidy(err error) {
+func (d *demo) tidy(failed bool) {
 	if d.child != nil {
 		_ = d.child.kill() // it may be gone already
 	}
-	if err != nil && d.child != nil {
+	if failed && d.child != nil {
 		fmt.Fprintf(d.c.stderr, "the processor's logs are in %s\n", d.dir)
 		return
 	}

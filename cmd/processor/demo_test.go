@@ -76,6 +76,7 @@ func TestDemoExits3WhenOneCentDiffers(t *testing.T) {
 		{"one cent more", oneCentMore, exitCheckFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir()) // a demo that fails leaves its logs
 			cli, stdout, stderr := newTestCLI()
 			d := &demo{c: cli, executable: binary(t), demoOptions: demoOptions{events: 600, seed: 5}}
 			d.tamper = func(ctx context.Context, brokers []string) ([]string, error) { return copyHistory(t, ctx, d, c.alter) }
