@@ -82,7 +82,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "tallystick-demo-"); err != nil {
 		return err
 	}
-	defer func() { d.tidy(err != nil && ctx.Err() == nil) }()
+	defer func() { d.tidy(err != nil && ctx.Err() != context.Canceled) }()
 	if err := d.open(ctx); err != nil {
 		return err
 	}
