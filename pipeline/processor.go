@@ -236,9 +236,11 @@ func (w *worker) run(ctx context.Context) error {
 			return w.lastWords(err)
 		}
 		if w.proven {
-			backoff, fences = firstBackoff, 0
+			backoff = firstBackoff
 		}
-		if session.IsFence(err) && w.p.now().Sub(began) < fenceWindow {
+		if lasted := w.p.now().Sub(began); lasted >= fenceWindow {
+			fences = 0 // a commit alone proves nothing: two live processes commit in turn
+		} else if session.IsFence(err) {
 			if fences++; fences >= 2 {
 				return fmt.Errorf("%w (%w)", ErrDuplicateInstance, err)
 			}
@@ -249,6 +251,18 @@ func (w *worker) run(ctx context.Context) error {
 		pause(ctx, backoff+rand.N(backoff))
 		backoff = min(2*backoff, maxBackoff)
 	}
+}
+
+// countFence counts fences that come soon after a session's start. One is the past catching up (a join that was answered late,
+// a transaction that timed out); two in a row are a second live process, which commits as well as this one does.
+func countFence(fences int, err error, lived time.Duration) int {
+	switch {
+	case lived >= fenceWindow:
+		return 0
+	case session.IsFence(err):
+		return fences + 1
+	}
+	return fences
 }
 
 // lastWords logs what a shutdown could not finish: the next start of the instance decides it.

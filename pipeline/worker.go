@@ -121,7 +121,9 @@ func (w *worker) turn(ctx context.Context) error {
 	if allowed {
 		w.sess.AllowRebalance()
 		if !w.sess.AwaitJoin(ctx, idlePoll) {
-			w.admitArrivals()
+			if err := w.poll(ctx); err != nil { // only a poll tells that a join fails, and why
+				return err
+			}
 			return w.sweep(ctx)
 		}
 	}
@@ -253,7 +255,7 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		case errors.As(err, &group):
 			w.p.cfg.Logger.Warn("the group turned the member away; it joins again", "app", w.p.pipe.app, "worker", w.index, "err", err)
-			if session.FateOf(err) == session.Fatal {
+			if session.FateOf(err) == session.Fatal || session.IsFence(err) { // another member took our name: count it, do not fight over it
 				fate = err
 			}
 		case errors.As(err, &loss), errors.Is(err, kerr.OffsetOutOfRange), errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):

@@ -26,7 +26,7 @@ const (
 var fatal = []error{
 	kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
 	kerr.TransactionalIDAuthorizationFailed, kerr.DelegationTokenAuthorizationFailed, kerr.SaslAuthenticationFailed,
-	kerr.UnsupportedSaslMechanism, kerr.FencedInstanceID, kerr.InvalidTransactionTimeout, kerr.InvalidSessionTimeout,
+	kerr.UnsupportedSaslMechanism, kerr.InvalidTransactionTimeout, kerr.InvalidSessionTimeout,
 	kerr.InconsistentGroupProtocol, kerr.UnsupportedVersion, kerr.InvalidCommitOffsetSize, kerr.InvalidGroupID,
 	kerr.SecurityDisabled, kerr.UnsupportedForMessageFormat,
 }
@@ -92,10 +92,9 @@ func producing(f Failure) error {
 	return err
 }
 
-// IsFence reports whether a newer producer with the same transactional id, or the coordinator's time-out, has taken over.
+// IsFence reports whether a newer producer or member with the same id has taken over.
 func IsFence(err error) bool {
-	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) ||
-		errors.Is(err, kerr.InvalidTxnState) || errors.Is(err, kerr.InvalidProducerIDMapping)
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.FencedInstanceID)
 }
 
 // passes reports whether the same request may succeed a moment later.
