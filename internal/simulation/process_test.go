@@ -32,6 +32,7 @@ type process struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	killed  atomic.Bool
+	ended   atomic.Pointer[error]             // what Run returned; nil while it runs
 	hold    atomic.Pointer[func(step string)] // may block or kill at a step of the commit
 }
 
@@ -84,8 +85,9 @@ func (p *process) run(ctx context.Context) {
 	for {
 		err := pipeline.Run(ctx, p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
 		p.w.journal.logf("schedule.txt", "end %s: %v", p.name, err)
+		p.ended.Store(&err)
 		switch {
-		case err == nil || p.killed.Load():
+		case err == nil || p.killed.Load() || p.w.expect != nil && errors.Is(err, p.w.expect):
 			return
 		case !errors.Is(err, pipeline.ErrUnreachable):
 			p.w.fail("process %s ended: %v", p.name, err)
@@ -94,6 +96,14 @@ func (p *process) run(ctx context.Context) {
 		p.w.tally.restarts.Add(1)
 		time.Sleep(time.Second)
 	}
+}
+
+// err returns what the process ended with; nil also while it runs.
+func (p *process) err() error {
+	if e := p.ended.Load(); e != nil {
+		return *e
+	}
+	return nil
 }
 
 func (p *process) config() pipeline.Config {

@@ -38,6 +38,7 @@ type world struct {
 	pace       time.Duration // upstream waits up to this long between two transactions
 	patience   time.Duration // how long, in fake time, the job may need to process everything once the faults are over
 	clientLogs bool
+	expect     error // an error that may end a process
 	journal    *journal
 	tally      tally
 
