@@ -90,16 +90,16 @@ func (t Topics) withDefaults(app string) Topics {
 func (c Config) validate() error {
 	var errs []error
 	if c.App == "" {
-		errs = append(errs, errors.New("App is empty: give the job's application.id"))
+		errs = append(errs, errors.New("config: App is empty: give the job's application.id"))
 	}
 	if c.Window < time.Millisecond {
-		errs = append(errs, fmt.Errorf("Window is %v: give the job's dedupe.window, at least 1ms", c.Window))
+		errs = append(errs, fmt.Errorf("config: Window is %v: give the job's dedupe.window, at least 1ms", c.Window))
 	}
 	if _, ok := placement(c.Partitioner); !ok {
-		errs = append(errs, fmt.Errorf("Partitioner is %q: use murmur2, crc32 or fnv1a", c.Partitioner))
+		errs = append(errs, fmt.Errorf("config: Partitioner is %q: use murmur2, crc32 or fnv1a", c.Partitioner))
 	}
 	if c.Patience < 0 || c.Workers < 0 {
-		errs = append(errs, fmt.Errorf("Patience is %v and Workers %d: neither may be negative", c.Patience, c.Workers))
+		errs = append(errs, fmt.Errorf("config: Patience is %v and Workers %d: neither may be negative", c.Patience, c.Workers))
 	}
 	return errors.Join(errs...)
 }

@@ -17,8 +17,6 @@ const (
 	laneCount
 )
 
-func (l lane) String() string { return [...]string{"an update", "a skipped note", "a dead letter"}[l] }
-
 // position names a record by its own offset, as outcomes do.
 type position struct {
 	topic     string

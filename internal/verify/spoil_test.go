@@ -68,9 +68,11 @@ type fed struct {
 
 // input finds an input by its id, or by id#n its n-th delivery.
 func (w *world) input(id string) fed {
-	id, which, _ := strings.Cut(id, "#")
+	id, which, numbered := strings.Cut(id, "#")
 	n := 1
-	fmt.Sscan(which, &n)
+	if numbered {
+		n = int(which[0] - '0')
+	}
 	var r eventReader
 	for _, rec := range w.logs[w.topics.Input][0] {
 		e, _ := r.read(rec)
