@@ -253,18 +253,6 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// countFence counts fences that come soon after a session's start. One is the past catching up (a join that was answered late,
-// a transaction that timed out); two in a row are a second live process, which commits as well as this one does.
-func countFence(fences int, err error, lived time.Duration) int {
-	switch {
-	case lived >= fenceWindow:
-		return 0
-	case session.IsFence(err):
-		return fences + 1
-	}
-	return fences
-}
-
 // lastWords logs what a shutdown could not finish: the next start of the instance decides it.
 func (w *worker) lastWords(err error) error {
 	if err != nil {

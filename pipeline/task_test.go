@@ -212,6 +212,14 @@ func TestOversizedOutputFailsItsInputInTheSavepoint(t *testing.T) {
 	}
 }
 
+func TestOversizedStateFailsItsInputInTheSavepoint(t *testing.T) {
+	task := newTask(summing(nil, pipeline.ToDeadLetters), pipeline.Limits{"app-sum-state": 50})
+	outs := process(t, task, number(0, 1, 2))
+	if len(outs) != 1 || !strings.Contains(header(outs[0], pipeline.HeaderMessage), `max.message.bytes=50 of topic "app-sum-state"`) {
+		t.Errorf("got %+v: a value that the state topic refuses must fail its record, not the commit", outs)
+	}
+}
+
 func TestDeadLetterThatDoesNotFitDropsTheValueAndSaysSo(t *testing.T) {
 	task := newTask(summing(nil, pipeline.Fail), pipeline.Limits{"app-dead-letters": 2000})
 	in := number(0, 1, 2)

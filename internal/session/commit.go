@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -80,6 +81,7 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 	if mutant.On("offsets-outside-transaction") {
 		offsets = s.commitOutside(ctx, offsets)
 	}
+	defer s.allowWhenStuck()()
 	asked := false // whether the client came as far as asking for the offsets: before that it can only have aborted
 	committed, err := s.gts.End(kgo.PreTxnCommitFnContext(ctx, s.ownOffsets(offsets, &asked)), kgo.TryCommit)
 	switch {
@@ -111,6 +113,31 @@ func (s *Session) abort(ctx context.Context, why error, failures []Failure) Outc
 		return s.end(Outcome{Unknown, errors.Join(why, fmt.Errorf("abort: %w", err)), failures})
 	}
 	return s.end(Outcome{Aborted, why, failures})
+}
+
+// endPatience is how long the end of a transaction may hold up a rebalance.
+const endPatience = time.Second
+
+// allowWhenStuck lets a waiting rebalance run when the end of the transaction takes long; the function that it returns ends the
+// watch. The group may have turned this member away: then the client sends no heartbeat before the rebalance has run, and End
+// waits for one. The revoke aborts the transaction, which could not have committed.
+func (s *Session) allowWhenStuck() (done func()) {
+	ended := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(endPatience)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				if s.blocked.Load() {
+					s.gts.AllowRebalance()
+				}
+			}
+		}
+	}()
+	return func() { close(ended) }
 }
 
 // ownOffsets notes that the client asks for the offsets, and replaces its own by ours.

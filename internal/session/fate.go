@@ -92,7 +92,9 @@ func producing(f Failure) error {
 	return err
 }
 
-// IsFence reports whether a newer producer or member with the same id has taken over.
+// IsFence reports whether a newer producer with the same transactional id, a newer member with the same instance id, or the
+// coordinator's time-out, has taken over. Once is no proof of a second process: a join that hung and was sent again arrives
+// twice, and then fences the member that it made itself.
 func IsFence(err error) bool {
 	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.FencedInstanceID)
 }

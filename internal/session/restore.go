@@ -32,13 +32,13 @@ type Replayer interface {
 type RestoreResult struct {
 	From, To, Target int64 // offsets of the state partition: first read, next, and the high watermark that was aimed at
 	Records          int64
-	ByProof          bool // ended by proof below the target: an open transaction stands above it
+	ByProof          bool // ended by proof at the last stable offset: the open transaction above it was not waited for
 }
 
-// Restore replays a state partition, read committed, until the contents are proven or the position reaches the high
-// watermark, read once at the start. Position counts control records, aborted and compacted batches, so a log that ends in
-// them ends the restore. stuck, which may be nil, is called about every two seconds without progress: with the error that
-// keeps coming, or nil while an open transaction holds the reader below the target. Restore blocks; ctx ends it, and it can be called again to go on from Position.
+// Restore replays a state partition, read committed, until the contents are proven and nothing that is decided stands above
+// them, or the position reaches the high watermark, read once at the start. Position counts control records, aborted and
+// compacted batches, so a log that ends in them ends the restore. stuck, which may be nil, is called about every two seconds
+// without progress: with the error that keeps coming, or nil while an open transaction holds the reader below the target. Restore blocks; ctx ends it, and it can be called again to go on from Position.
 //
 // Stopping at the last stable offset would be wrong: the previous owner's commit can be visible in the group before its
 // marker is in this partition (KAFKA-10167; on three brokers after a fifth of all commits).
@@ -51,11 +51,11 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 			return res, err
 		}
 	}
-	log := &partitionReader{client: client, tp: tp}
+	log := &partitionReader{client: client, tp: tp, stable: res.Target}
 	res.From = r.Position()
 	defer func() { res.To = r.Position() }()
 	quiet := time.Now()
-	for r.Position() < res.Target && !r.Proven() {
+	for r.Position() < res.Target && !(r.Proven() && r.Position() >= log.stable) {
 		before := r.Position()
 		n, err := log.replay(ctx, r)
 		res.Records += n
@@ -88,6 +88,9 @@ type partitionReader struct {
 	leader int32
 	id     [16]byte
 	known  bool
+	// stable is the last stable offset as last fetched. A proof counts only there: a broker that lost the offsets of a commit
+	// but not its state would else be believed, and the commit processed twice.
+	stable int64
 	last   error // what kept the last fetch from succeeding, nil if nothing
 	retry  retry
 }
@@ -109,7 +112,7 @@ func (p *partitionReader) replay(ctx context.Context, r Replayer) (int64, error)
 	case err != nil:
 		return 0, fmt.Errorf("restore %s/%d at offset %d: %w", p.tp.Topic, p.tp.Partition, r.Position(), errors.Join(err, ctx.Err()))
 	}
-	p.last, p.retry = nil, retry{}
+	p.last, p.retry, p.stable = nil, retry{}, part.LastStableOffset
 	var n int64
 	for _, rec := range part.Records {
 		if err := r.Replay(rec.Key, rec.Value); err != nil {
@@ -117,9 +120,6 @@ func (p *partitionReader) replay(ctx context.Context, r Replayer) (int64, error)
 		}
 		n++
 		r.SetPosition(rec.Offset + 1)
-		if r.Proven() {
-			return n, nil
-		}
 	}
 	if next > r.Position() {
 		r.SetPosition(next)
