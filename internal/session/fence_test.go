@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// open starts a transaction with a record in a topic and leaves it open.
+func openTransaction(t *testing.T, c *kfake.Cluster, id, topic string) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID(id), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Key: []byte("k"), Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func TestJanitorFencesItsOwnDeadAndNobodyElse(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger-post-state", "ledger-eu-post-state", "ledger-updates"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("ledger"), kgo.InstanceID("alive-0"), kgo.ConsumeTopics("ledger-updates"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	awaitMember(t, admin, "ledger")
+
+	openTransaction(t, c, "ledger-dead-0", "ledger-post-state")
+	openTransaction(t, c, "ledger-alive-0", "ledger-post-state")
+	openTransaction(t, c, "ledger-eu-host-0", "ledger-eu-post-state") // another application, whose name begins with ours
+	openTransaction(t, c, "ledger-connector", "ledger-updates")       // no processor at all
+
+	var fenced []string
+	j := Janitor{Client: admin, App: "ledger", State: []string{"ledger-post-state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced = append(fenced, id) }}
+	if err := j.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(fenced) != 1 || fenced[0] != "ledger-dead-0" {
+		t.Errorf("fenced %q, want the dead instance alone", fenced)
+	}
+}
+
+func awaitMember(t *testing.T, admin *kgo.Client, group string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		groups, err := kadm.NewClient(admin).DescribeGroups(ctx, group)
+		if err == nil && len(groups[group].Members) > 0 && groups[group].State == "Stable" {
+			return
+		}
+		if !sleep(ctx, 20*time.Millisecond) {
+			t.Fatalf("no member: %+v, %v", groups, err)
+		}
+	}
+}
+
+func TestFenceEndsAnOpenTransactionAndItsProducer(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	producer := openTransaction(t, c, "app-i-0", "out")
+	tp := TopicPartition{"out", 0}
+	if holders, err := Holders(t.Context(), admin, tp); err != nil || len(holders) != 1 || holders[0].TransactionalID != "app-i-0" {
+		t.Errorf("holders %+v, %v", holders, err)
+	}
+	if err := Fence(t.Context(), admin, "app-i-0", 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	stable, err := StableOffset(t.Context(), admin, tp)
+	if end, err2 := EndOffset(t.Context(), admin, tp); err != nil || err2 != nil || stable != end {
+		t.Errorf("stable offset %d below the end %d: the transaction is still open (%v, %v)", stable, end, err, err2)
+	}
+	if err := producer.EndTransaction(t.Context(), kgo.TryCommit); err == nil {
+		t.Error("the fenced producer committed")
+	}
+}
