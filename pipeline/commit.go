@@ -56,14 +56,18 @@ func (w *worker) commit(ctx context.Context) (bool, error) {
 	}
 }
 
-// bounded gives the end of a transaction a deadline of its own: a shutdown must not cut it off. A commit waits for a join
-// that is under way, so the bound is longer than a rebalance may take.
+// bounded gives the end of a transaction a deadline of its own: a shutdown does not cut it off, but shortens it. A commit waits
+// for a join that is under way, so the bound is longer than a rebalance may take.
 func (w *worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	bound := w.p.cfg.TransactionTimeout
-	if ctx.Err() != nil {
-		bound = w.p.cfg.DrainTimeout
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.p.cfg.TransactionTimeout)
+	stop := context.AfterFunc(ctx, func() {
+		pause(end, w.p.cfg.DrainTimeout)
+		cancel()
+	})
+	return end, func() {
+		stop()
+		cancel()
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), bound)
 }
 
 // seal stages the state records of every task that took part.

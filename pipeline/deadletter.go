@@ -69,7 +69,7 @@ const maxMessage = 1 << 10 // bytes of HeaderMessage
 
 // deadLetter builds the record for the dead letters. It is off the hot path and allocates.
 func (t *Task) deadLetter(in *Input, d *deadLetterError) (Out, error) {
-	out := Out{Topic: topics.DeadLetters(t.stage.p.app), Partition: t.partition, Key: clone(in.Key), Value: clone(in.Value)}
+	out := Out{Topic: topics.DeadLetters(t.stage.p.app), Partition: t.partition, Key: clone(in.Key), Value: clone(in.Value), Timestamp: WhenWritten}
 	for _, h := range in.Headers {
 		if !isErrorHeader(h.Key) {
 			out.Headers = append(out.Headers, record.Header{Key: h.Key, Value: clone(h.Value)})

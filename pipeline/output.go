@@ -26,7 +26,7 @@ func NewOutput[K, V any](s *Stage, t topics.Topic[K, V]) Output[K, V] {
 }
 
 // Send adds a record to the transaction. It inherits the timestamp of the record being handled and goes to the partition
-// that its key hashes to (murmur2, as Kafka's own clients do). It never blocks. A record that cannot be encoded or is larger
+// of its key by the stage's partitioner, as the inputs did. It never blocks. A record that cannot be encoded or is larger
 // than the topic's max.message.bytes fails the input record, whatever the handler returns.
 func (o Output[K, V]) Send(c *Ctx, key K, value V) {
 	if c.task.stage != o.stage {

@@ -59,11 +59,27 @@ func (p *Pipeline) Validate() error {
 	if len(p.stages) == 0 {
 		errs = append(errs, errors.New("pipeline has no stage: declare one with Stage and Handle"))
 	}
-	owner := map[string]string{}
+	owner, placed := map[string]string{}, map[string]Partitioner{}
 	for _, s := range p.stages {
 		errs = append(errs, s.validate(owner)...)
+		for _, out := range s.outputs {
+			if other, written := placed[out]; written && other != s.partitioner {
+				errs = append(errs, fmt.Errorf("topic %q is written with partitioner %s and, by stage %q, with %s: use one", out, other, s.name, s.partitioner))
+			}
+			placed[out] = s.partitioner
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// place returns the partition of an output's key: by the partitioner of the stage that writes the topic.
+func (p *Pipeline) place(topic string, key []byte, partitions int) int {
+	for _, s := range p.stages {
+		if slices.Contains(s.outputs, topic) {
+			return int(s.partitioner.Partition(key, int32(partitions)))
+		}
+	}
+	return int(Murmur2.Partition(key, int32(partitions)))
 }
 
 // Stage is a set of co-partitioned inputs and the stores they share.

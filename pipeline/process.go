@@ -119,7 +119,7 @@ func (w *worker) fill(r *kgo.Record, clock int64) {
 func (w *worker) produce(o *ownedTask, offset int64, out *Out) {
 	r := w.txn.add(o, offset)
 	*r = kgo.Record{Topic: out.Topic, Partition: out.Partition, Key: out.Key, Value: out.Value}
-	if out.Timestamp != 0 {
+	if out.Timestamp != WhenWritten {
 		r.Timestamp = time.UnixMilli(out.Timestamp)
 	}
 	for _, h := range out.Headers {

@@ -90,12 +90,16 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, n)
+	failed, undrained := make(chan error, n), make(chan error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		w := &worker{p: p, index: i}
+		p.board.worker(i, func(*WorkerStatus) {}) // not ready before all have joined
 		all.Go(func() {
-			if err := w.run(ctx); err != nil {
+			switch err := w.run(ctx); {
+			case errors.Is(err, ErrNotDrained):
+				undrained <- fmt.Errorf("worker %d: %w", i, err)
+			case err != nil:
 				failed <- fmt.Errorf("worker %d: %w", i, err)
 				cancel()
 			}
@@ -106,8 +110,13 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 	case err := <-failed: // the first; the others were only told to end
 		return err
 	default:
-		return errors.Join(p.leave(n), p.stopErrors())
 	}
+	close(undrained)
+	errs := []error{p.leave(n), p.stopErrors()}
+	for err := range undrained {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // retire fences and removes the ids of this instance's workers that no longer run: their partitions would otherwise wait for
@@ -232,8 +241,11 @@ func (w *worker) run(ctx context.Context) error {
 	for {
 		began := w.p.now()
 		err := w.serve(ctx)
-		if err == nil || ctx.Err() != nil {
-			return w.lastWords(err)
+		switch {
+		case err == nil, errors.Is(err, ErrNotDrained):
+			return err
+		case ctx.Err() != nil: // it was told to end before its session was open
+			return nil
 		}
 		if w.proven {
 			backoff = firstBackoff
@@ -251,14 +263,6 @@ func (w *worker) run(ctx context.Context) error {
 		pause(ctx, backoff+rand.N(backoff))
 		backoff = min(2*backoff, maxBackoff)
 	}
-}
-
-// lastWords logs what a shutdown could not finish: the next start of the instance decides it.
-func (w *worker) lastWords(err error) error {
-	if err != nil {
-		w.p.cfg.Logger.Warn("the last transaction did not commit before the shutdown: its input is processed again by the next start", "app", w.p.pipe.app, "worker", w.index, "err", err)
-	}
-	return nil
 }
 
 // rebuilding reports a rebuild, and returns an error when a new session cannot help.

@@ -13,6 +13,9 @@ import (
 // ByKey as an Out's partition lets the key decide.
 const ByKey int32 = -1
 
+// WhenWritten as an Out's timestamp stands for the time of writing. (0 is a time: midnight of 1 January 1970.)
+const WhenWritten int64 = -1
+
 // Out is a record that a task produced, before it is handed to a producer. Key and Value stay valid until the transaction's
 // Merge or Drop.
 type Out struct {
@@ -20,7 +23,7 @@ type Out struct {
 	Partition  int32 // ByKey, or the partition
 	Key, Value []byte
 	Headers    []record.Header
-	Timestamp  int64 // ms; 0 = the time of writing
+	Timestamp  int64 // ms, or WhenWritten
 }
 
 func (o *Out) size() int {

@@ -90,7 +90,7 @@ func TestDeadLetterKeepsTheOriginalAndReplacesOldErrorHeaders(t *testing.T) {
 	in.Headers = []record.Header{{Key: "trace", Value: []byte("abc")}, {Key: pipeline.HeaderReason, Value: []byte("old")}, {Key: "trace", Value: nil}}
 	outs := process(t, task, in)
 	o := outs[0]
-	if !bytes.Equal(o.Key, in.Key) || !bytes.Equal(o.Value, in.Value) || o.Timestamp != 0 || o.Partition != 0 {
+	if !bytes.Equal(o.Key, in.Key) || !bytes.Equal(o.Value, in.Value) || o.Timestamp != pipeline.WhenWritten || o.Partition != 0 {
 		t.Errorf("got %+v", o)
 	}
 	if o.Headers[0].Key != "trace" || o.Headers[1].Key != "trace" || o.Headers[1].Value != nil {

@@ -72,7 +72,7 @@ func (w *worker) serve(ctx context.Context) error {
 	defer w.closeSession(sess)
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
-			return err
+			return undrained(ctx, err)
 		}
 	}
 	return w.drain(ctx)
@@ -87,7 +87,7 @@ func (w *worker) sessionConfig() session.Config {
 		MaxRecordBytes: w.p.maxRecordBytes,
 		Assign:         w.assign,
 		Janitor:        w.janitor(),
-		Partition:      func(key []byte, n int) int { return int(Murmur2.Partition(key, int32(n))) },
+		Partition:      w.p.pipe.place,
 	}
 }
 

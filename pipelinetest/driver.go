@@ -130,13 +130,13 @@ func (c *committed) View() *state.View {
 	return c.view
 }
 
-// partition places a key as the topic's producers do: with the partitioner of the stage that reads it.
+// partition places a key as the topic's producers do: with the partitioner of the stage that reads or writes it.
 func (d *Driver) partition(topic string, key []byte) int32 {
 	if key == nil {
 		return 0
 	}
 	for _, s := range d.p.Stages() {
-		if slices.Contains(s.Inputs(), topic) {
+		if slices.Contains(s.Inputs(), topic) || slices.Contains(s.Outputs(), topic) {
 			return s.Partitioner().Partition(key, d.partitions)
 		}
 	}

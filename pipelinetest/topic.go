@@ -101,7 +101,7 @@ func (d *Driver) append(o pipeline.Out) {
 	if o.Partition == pipeline.ByKey {
 		o.Partition = d.partition(o.Topic, o.Key)
 	}
-	if o.Timestamp == 0 {
+	if o.Timestamp == pipeline.WhenWritten {
 		o.Timestamp = d.now.UnixMilli()
 	}
 	t := d.topic(o.Topic)

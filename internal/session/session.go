@@ -31,7 +31,7 @@ type Config struct {
 	MaxRecordBytes int // the smallest max.message.bytes of the topics it writes: the client's batches must fit each of them
 
 	// Partition places a record that names no partition by its key.
-	Partition func(key []byte, partitions int) int
+	Partition func(topic string, key []byte, partitions int) int
 	// Janitor ends the transactions of dead instances that keep offsets from becoming stable.
 	Janitor Janitor
 }
@@ -125,7 +125,7 @@ func (s *Session) options() []kgo.Opt {
 }
 
 // partitioner honours an explicit partition (>= 0) and places other records by key.
-type partitioner func(key []byte, partitions int) int
+type partitioner func(topic string, key []byte, partitions int) int
 
 func (p partitioner) ForTopic(string) kgo.TopicPartitioner { return p }
 func (partitioner) RequiresConsistency(*kgo.Record) bool   { return true }
@@ -133,7 +133,7 @@ func (p partitioner) Partition(r *kgo.Record, n int) int {
 	if r.Partition >= 0 {
 		return int(r.Partition)
 	}
-	return p(r.Key, n)
+	return p(r.Topic, r.Key, n)
 }
 
 // Poll returns up to n records within wait, or earlier when Wake is called. An ended wait is a context error among the
