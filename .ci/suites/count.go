@@ -24,11 +24,14 @@ type tally struct {
 	passed  []string
 	failed  []string
 	skipped []string
-	counts  map[string]int64 // what tests count themselves: a log line "counts: name=1 other=2", added up
+	counts  map[string]int64 // what tests count themselves: a log line "counts: name=1, other=2", added up
 }
 
-// counted matches what a test reports of its own work.
-var counted = regexp.MustCompile(`\bcounts:((?: +[\w-]+=\d+)+)`)
+var (
+	// counts matches what a test reports of its own work, and counted one name and number of it.
+	counts  = regexp.MustCompile(`\bcounts: (.+=\d+)`)
+	counted = regexp.MustCompile(`([^=]+)=(\d+)(?:, |$)`)
+)
 
 // read consumes the output of one command to its end and writes what a person wants to see of it to w: everything that is
 // no event, and of the events what the screen lets through.
@@ -86,18 +89,19 @@ func (t *tally) packageFailed(dir string) {
 }
 
 func (t *tally) count(output string) {
-	for _, m := range counted.FindAllStringSubmatch(output, -1) {
-		for _, pair := range strings.Fields(m[1]) {
-			name, digits, _ := strings.Cut(pair, "=")
-			n, err := strconv.ParseInt(digits, 10, 64)
-			if err != nil {
-				continue // more digits than an int64 has: no count of ours
-			}
-			if t.counts == nil {
-				t.counts = map[string]int64{}
-			}
-			t.counts[name] += n
+	line := counts.FindStringSubmatch(output)
+	if line == nil {
+		return
+	}
+	for _, m := range counted.FindAllStringSubmatch(line[1], -1) {
+		n, err := strconv.ParseInt(m[2], 10, 64)
+		if err != nil {
+			continue // more digits than an int64 has: no count of ours
 		}
+		if t.counts == nil {
+			t.counts = map[string]int64{}
+		}
+		t.counts[m[1]] += n
 	}
 }
 

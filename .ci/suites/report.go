@@ -82,9 +82,14 @@ func (s summary) print(w io.Writer, results []result) {
 			}
 		}
 	}
+	for _, r := range s.Suites {
+		if len(r.Counts) > 0 {
+			fmt.Fprintf(w, "counted %s: %s\n", r.Suite, ownCounts(r.Counts))
+		}
+	}
 	fmt.Fprintf(w, "\n%-12s %6s %7s %7s %8s\n", "suite", "ran", "failed", "skipped", "minutes")
 	for _, r := range s.Suites {
-		fmt.Fprintf(w, "%-12s %6d %7d %7d %8.1f%s\n", r.Suite, r.Ran, r.Failed, r.Skipped, r.Seconds/60, ownCounts(r.Counts))
+		fmt.Fprintf(w, "%-12s %6d %7d %7d %8.1f\n", r.Suite, r.Ran, r.Failed, r.Skipped, r.Seconds/60)
 	}
 	fmt.Fprintf(w, "%-12s %6s %7s %7s %8.1f", "total", "", "", "", s.Seconds/60)
 	if over := s.Seconds - budget.Seconds(); over > 0 {
@@ -95,9 +100,9 @@ func (s summary) print(w io.Writer, results []result) {
 }
 
 func ownCounts(counts map[string]int64) string {
-	var b strings.Builder
+	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(&b, "  %s %d", name, counts[name])
+		parts = append(parts, fmt.Sprintf("%s=%d", name, counts[name]))
 	}
-	return b.String()
+	return strings.Join(parts, ", ")
 }

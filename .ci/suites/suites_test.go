@@ -110,9 +110,9 @@ func TestTheScreenShowsFailuresAndTheLogEverything(t *testing.T) {
 }
 
 func TestCountsOfTestsAreAddedUp(t *testing.T) {
-	line := `{"Action":"output","Package":"p","Test":"TestX","Output":"    a_test.go:3: counts: commits=10 aborts=2\n"}`
+	line := `{"Action":"output","Package":"p","Test":"TestX","Output":"    a_test.go:3: counts: commits=10, (false, nil)=2\n"}`
 	_, results, _ := outcome(t, suite{steps: []step{printed(0, line, line, ended("pass", "TestX"))}})
-	if c := results[0].tally.counts; c["commits"] != 20 || c["aborts"] != 4 {
+	if c := results[0].tally.counts; c["commits"] != 20 || c["(false, nil)"] != 4 || len(c) != 2 {
 		t.Errorf("%v", c)
 	}
 }
