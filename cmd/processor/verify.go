@@ -101,13 +101,14 @@ func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, erro
 		return verify.Report{}, err
 	}
 	return verify.Run(ctx, verify.Config{
-		Opts:       append(opts, kgo.SeedBrokers(cfg.BootstrapServers...)),
-		App:        cfg.ApplicationID,
-		Window:     cfg.DedupeWindow,
-		AutoCreate: cfg.AutoCreate,
-		Patience:   o.patience,
-		Start:      o.start,
-		Progress:   o.progress,
+		Opts:        append(opts, kgo.SeedBrokers(cfg.BootstrapServers...)),
+		App:         cfg.ApplicationID,
+		Window:      cfg.DedupeWindow,
+		AutoCreate:  cfg.AutoCreate,
+		Partitioner: cfg.Partitioner,
+		Patience:    o.patience,
+		Start:       o.start,
+		Progress:    o.progress,
 	})
 }
 
