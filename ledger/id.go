@@ -63,7 +63,7 @@ func checkRunes(id string) error {
 }
 
 // invisible reports characters that leave no mark or steer the text around them: controls, format characters, line and
-// paragraph separators. Variation selectors are let through, as parts of written characters.
+// paragraph separators, fillers and variation selectors. Two ids that look the same must be the same.
 func invisible(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

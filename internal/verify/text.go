@@ -33,7 +33,9 @@ func plain(text []byte) bool {
 
 // invisible characters leave no mark or steer their surroundings: controls, formats, separators of lines and paragraphs. What
 // only shapes a written character, as a variation selector does, is a part of it.
-func invisible(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+func invisible(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
 
 // instant is a point in time, whatever zone it was written in.
 type instant struct {
