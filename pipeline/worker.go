@@ -217,6 +217,8 @@ func (w *worker) rewound(ctx context.Context) error {
 	if w.sess.InTransaction() {
 		return nil
 	}
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
 	rewound, err := w.sess.Rewound(ctx)
 	if rewound {
 		w.rewind()
