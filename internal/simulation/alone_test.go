@@ -38,7 +38,7 @@ func deadToken(w *world) (marks []string) {
 			close(arrived)
 			return nil
 		},
-		Partition: func([]byte, int) int { return 0 },
+		Partition: func(string, []byte, int) int { return 0 },
 	})
 	if err != nil {
 		w.fail("open: %v", err)

@@ -49,6 +49,7 @@ func faults() []fault {
 		{"InitProducerID answered with an error", refuseInit, ""},
 		{"record too large", tooLarge, ""},
 		{"member unknown", memberUnknown, ""},
+		{"member unknown in a transaction", memberUnknownInTransaction, "Produce late"},
 		{"unreachable", unreachable, ""},
 		{"marker late", lateMarker, ""},
 		{"restore interrupted", interruptRestore, ""},
@@ -256,6 +257,16 @@ func tooLarge(w *world, p *process) {
 
 func memberUnknown(w *world, p *process) {
 	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: oneOf(w, kerr.UnknownMemberID, kerr.IllegalGeneration), Count: 1})
+}
+
+// memberUnknownInTransaction has the group forget a member whose transaction waits for a late produce.
+func memberUnknownInTransaction(w *world, p *process) {
+	p.net.arm(&rule{name: "Produce late", key: keyProduce, left: 1, order: order{
+		deed: delayRequest, delay: time.Duration(3500+w.rng.IntN(4000)) * time.Millisecond,
+		then: func() {
+			p.net.arm(&rule{name: "Heartbeat unknown", key: keyHeartbeat, left: 1, order: order{deed: answerError, code: kerr.UnknownMemberID.Code}})
+		},
+	}})
 }
 
 // inject remembers injected errors, so that those that met nothing end with the faults.

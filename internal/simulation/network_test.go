@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -43,8 +44,9 @@ type request struct {
 
 // network is one process's way to the brokers.
 type network struct {
-	dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	lag  *markerLag
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	lag     *markerLag
+	latency time.Duration // of a request, at most; each has its own
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
@@ -245,6 +247,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	if len(b) < 12 {
 		n, err := c.Conn.Write(b)
 		return n, asReset("write", err)
+	}
+	if c.n.latency > 0 {
+		time.Sleep(rand.N(c.n.latency))
 	}
 	key, version := int16(binary.BigEndian.Uint16(b[4:])), int16(binary.BigEndian.Uint16(b[6:]))
 	o := c.n.decide(key, version)

@@ -44,6 +44,7 @@ func (w *world) prepare(slot, workers int, dir string) *process {
 		w: w, slot: slot, name: fmt.Sprintf("p%d.%d", slot, w.incarnations), named: slot%2 == 0, workers: workers,
 		net: newNetwork(w.stack.DialContext, &markerLag{topic: stateTopic, id: w.stateID}), done: make(chan struct{}),
 	}
+	p.net.latency = w.latency
 	p.dir = filepath.Join(w.dir, p.name)
 	if dir != "" {
 		if err := copyDir(dir, p.dir); err != nil {
@@ -88,6 +89,9 @@ func (p *process) run(ctx context.Context) {
 		p.ended.Store(&err)
 		switch {
 		case err == nil || p.killed.Load() || p.w.expect != nil && errors.Is(err, p.w.expect):
+			return
+		case errors.Is(err, pipeline.ErrNotDrained): // an honest end: the next start, or the next owner, decides
+			p.w.tally.undrained.Add(1)
 			return
 		case !errors.Is(err, pipeline.ErrUnreachable):
 			p.w.fail("process %s ended: %v", p.name, err)

@@ -32,6 +32,7 @@ type plan struct {
 func (pl plan) world(t *testing.T, j *journal) *world {
 	w := newWorld(t, pl.seed, 3, j)
 	w.clientLogs = os.Getenv("TRACE") != ""
+	w.latency = oneOf(w, 0, time.Millisecond, 5*time.Millisecond, 40*time.Millisecond)
 	return w
 }
 

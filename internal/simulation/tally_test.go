@@ -22,7 +22,7 @@ type tally struct {
 	assigned, restored, proofs, warm                  atomic.Int64
 	lost, fenced, stopped, violated                   atomic.Int64
 	lagged, evicted, restarts                         atomic.Int64
-	events, ghosts, seconds                           atomic.Int64 // fed for good, fed in vain, simulated
+	events, ghosts, seconds, undrained                atomic.Int64 // fed for good, fed in vain, simulated
 
 	mu    sync.Mutex
 	kinds map[string]int64 // faults injected
@@ -108,7 +108,7 @@ func (t *tally) add(o *tally) {
 		{&t.falseNil, &o.falseNil}, {&t.deadlines, &o.deadlines}, {&t.tokensLost, &o.tokensLost}, {&t.refused, &o.refused},
 		{&t.assigned, &o.assigned}, {&t.restored, &o.restored}, {&t.proofs, &o.proofs}, {&t.warm, &o.warm}, {&t.lost, &o.lost},
 		{&t.fenced, &o.fenced}, {&t.stopped, &o.stopped}, {&t.violated, &o.violated}, {&t.lagged, &o.lagged}, {&t.evicted, &o.evicted}, {&t.restarts, &o.restarts},
-		{&t.events, &o.events}, {&t.ghosts, &o.ghosts}, {&t.seconds, &o.seconds},
+		{&t.events, &o.events}, {&t.ghosts, &o.ghosts}, {&t.seconds, &o.seconds}, {&t.undrained, &o.undrained},
 	} {
 		p.to.Add(p.from.Load())
 	}
@@ -142,9 +142,9 @@ func table(m map[string]int64) string {
 // leastOf are counts below which a run of a hundred seeds has not shown what it claims: the workload no longer reaches there.
 func leastOf() map[string]int64 {
 	return map[string]int64{
-		"commits": 10_000, "aborts": 20, "rebuilds": 300, "unknown outcomes": 300, "(false, nil)": 50, "deadlines": 50,
-		"tokens lost in a transaction": 1, "refused records": 10, "interrupted restores": 10, "restores ended by proof": 1000,
-		"warm restores": 300, "lost tasks": 1000, "fenced": 1, "answers with a late marker": 500,
+		"commits": 10_000, "aborts": 20, "rebuilds": 100, "unknown outcomes": 100, "(false, nil)": 25, "deadlines": 25,
+		"tokens lost in a transaction": 1, "refused records": 10, "interrupted restores": 10, "restores ended by proof": 20,
+		"warm restores": 150, "lost tasks": 500, "fenced": 1, "answers with a late marker": 500,
 		"events": 200_000, "aborted upstream transactions": 1000,
 	}
 }

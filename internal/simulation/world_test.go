@@ -37,6 +37,7 @@ type world struct {
 	window     time.Duration
 	pace       time.Duration // upstream waits up to this long between two transactions
 	patience   time.Duration // how long, in fake time, the job may need to process everything once the faults are over
+	latency    time.Duration // of a process's request, at most
 	clientLogs bool
 	expect     error // an error that may end a process
 	journal    *journal
