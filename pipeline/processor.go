@@ -67,8 +67,10 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("client options: %w", err)
 	}
 	defer p.admin.Close()
-	if err := p.prepare(ctx, id); err != nil {
+	if err := p.prepare(ctx, id); err != nil && ctx.Err() == nil {
 		return err
+	} else if err != nil { // told to stop before it had begun
+		return nil
 	}
 	return p.runWorkers(ctx, id)
 }
