@@ -140,10 +140,12 @@ func table(m map[string]int64) string {
 }
 
 // leastOf are counts below which a run of a hundred seeds has not shown what it claims: the workload no longer reaches there.
+// A task that is lost within a transaction is not among them: the client holds such callbacks back until the transaction has
+// ended, so only the story "dead-token" tells of it.
 func leastOf() map[string]int64 {
 	return map[string]int64{
 		"commits": 10_000, "aborts": 20, "rebuilds": 100, "unknown outcomes": 100, "(false, nil)": 25, "deadlines": 25,
-		"tokens lost in a transaction": 1, "refused records": 10, "interrupted restores": 10, "restores ended by proof": 20,
+		"refused records": 10, "interrupted restores": 10, "restores ended by proof": 20,
 		"warm restores": 150, "lost tasks": 500, "fenced": 1, "answers with a late marker": 500,
 		"events": 200_000, "aborted upstream transactions": 1000,
 	}
