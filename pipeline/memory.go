@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/tallystick/tallystick/internal/session"
 )
 
 // bytesPerID bounds what a remembered id costs in memory: its packed record, its index entry, and the map's slack.
@@ -50,22 +50,8 @@ func (p *Processor) rate(ctx context.Context, s *Stage) (float64, error) {
 	if p.cfg.ExpectedRate > 0 {
 		return p.cfg.ExpectedRate, nil
 	}
-	adm := kadm.NewClient(p.admin)
-	ends, err := adm.ListEndOffsets(ctx, s.Inputs()...)
-	if err != nil {
-		return 0, fmt.Errorf("rate of %v: %w", s.Inputs(), err)
-	}
-	then, err := adm.ListOffsetsAfterMilli(ctx, p.now().Add(-time.Hour).UnixMilli(), s.Inputs()...)
-	if err != nil {
-		return 0, fmt.Errorf("rate of %v: %w", s.Inputs(), err)
-	}
-	var records int64
-	ends.Each(func(end kadm.ListedOffset) {
-		if from, ok := then.Lookup(end.Topic, end.Partition); ok && from.Err == nil && end.Err == nil {
-			records += max(0, end.Offset-from.Offset)
-		}
-	})
-	return float64(records) / time.Hour.Seconds(), nil
+	records, err := session.RecordsSince(ctx, p.admin, p.now().Add(-time.Hour), s.Inputs()...)
+	return float64(records) / time.Hour.Seconds(), err
 }
 
 // memoryOfMachine returns the memory of the cgroup or the machine, 0 if neither says.

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -152,10 +150,10 @@ func (p *Processor) warnStranger(ctx context.Context, id *session.Identity) {
 	if !id.Fresh {
 		return
 	}
-	groups, err := kadm.NewClient(p.admin).DescribeGroups(ctx, p.pipe.app)
-	if err != nil || len(groups[p.pipe.app].Members) == 0 {
+	members, err := session.Members(ctx, p.admin, p.pipe.app)
+	if err != nil || members == 0 {
 		return
 	}
 	p.cfg.Logger.Info("this instance is new and the group has members: if it replaces one that died, its tasks wait for session.timeout.ms",
-		"app", p.pipe.app, "members", len(groups[p.pipe.app].Members), "wait", p.cfg.SessionTimeout)
+		"app", p.pipe.app, "members", members, "wait", p.cfg.SessionTimeout)
 }

@@ -87,8 +87,10 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 		tasks += int(n)
 	}
 	n := p.cfg.workers(tasks)
-	if err := p.retire(ctx, id, n); err != nil {
+	if err := p.retire(ctx, id, n); err != nil && ctx.Err() == nil {
 		return err
+	} else if err != nil {
+		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -21,11 +21,11 @@ const (
 
 // Status is a snapshot of a processor. It is the caller's.
 type Status struct {
-	App      string         `json:"app"`
-	Instance string         `json:"instance"`
+	App      string         `json:"app"`      // application.id
+	Instance string         `json:"instance"` // the name under which this process takes part
 	Started  time.Time      `json:"started"`
-	Workers  []WorkerStatus `json:"workers"`
-	Tasks    []TaskStatus   `json:"tasks"`
+	Workers  []WorkerStatus `json:"workers"` // all that run, by number
+	Tasks    []TaskStatus   `json:"tasks"`   // those assigned to this process, by stage and partition
 }
 
 // WorkerStatus is one worker's.

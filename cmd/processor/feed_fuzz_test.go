@@ -18,7 +18,7 @@ func FuzzFeedReadsWhatTailWrote(f *testing.F) {
 	f.Add([]byte("null"), []byte{}, "", []byte("\u2028<&>\x00"), byte(1|2|4), int64(1<<40))
 	f.Fuzz(func(t *testing.T, key, value []byte, name string, header []byte, nulls byte, ms int64) {
 		if !utf8.ValidString(name) || ms < 0 || ms > 253402300799999 { // a header's name is UTF-8 by protocol; RFC 3339 ends with 9999
-			t.Skip()
+			return
 		}
 		in := &kgo.Record{Topic: "t", Key: orNull(key, nulls&1), Value: orNull(value, nulls&2), Timestamp: time.UnixMilli(ms),
 			Headers: []kgo.RecordHeader{{Key: name, Value: orNull(header, nulls&4)}, {Key: name}}}

@@ -32,6 +32,7 @@ var spawns = map[string]string{
 	"cmd/processor/admin.go":      "serves the admin port; ends with its listener",
 	"cmd/processor/demo_child.go": "reads the demo's orders from standard input; ends with the child",
 	"internal/session/assign.go":  "the watchdog over offsets that stay unstable; ends when none waits or the session closes",
+	"internal/session/commit.go":  "lets a rebalance run while the end of a transaction hangs; ends with the end",
 	"internal/session/session.go": "closes a client that may hang; bounded by the caller's context",
 	"pipeline/gate.go":            "one restore a task; ends with the assignment's token, or hands the task over",
 	".ci/suites/run.go":           "reads what a suite prints; ends with the pipe that the suite's command writes to",

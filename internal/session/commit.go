@@ -16,9 +16,9 @@ import (
 // outlive a commit.
 type Offset struct {
 	TopicPartition
-	Next     int64
-	Metadata string
-	Token    *Token
+	Next     int64  // the first offset not yet processed
+	Metadata string // travels with the offset, and proves it at the next restore
+	Token    *Token // the right to commit it: a dead one refuses the transaction
 }
 
 // Result is what is known of a transaction's end.

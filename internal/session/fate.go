@@ -99,6 +99,13 @@ func IsFence(err error) bool {
 	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.FencedInstanceID)
 }
 
+// LosesInput reports whether a fetch failed because records that were not read are gone, or their topic is: only a person can
+// say how to go on.
+func LosesInput(err error) bool {
+	return errors.As(err, new(*kgo.ErrDataLoss)) || errors.Is(err, kerr.OffsetOutOfRange) ||
+		errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}
+
 // passes reports whether the same request may succeed a moment later.
 func passes(err error) bool {
 	if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled) {

@@ -65,6 +65,15 @@ func Leave(ctx context.Context, client *kgo.Client, group string, instances ...s
 	return errors.Join(errs...)
 }
 
+// Members returns how many members a group has, 0 when it does not exist.
+func Members(ctx context.Context, client *kgo.Client, group string) (int, error) {
+	groups, err := kadm.NewClient(client).DescribeGroups(ctx, group)
+	if err != nil {
+		return 0, fmt.Errorf("describe group %q: %w", group, err)
+	}
+	return len(groups[group].Members), nil
+}
+
 // Holder is a transaction that keeps a partition's last stable offset down.
 type Holder struct {
 	TransactionalID string // "" when no coordinator knows it (a hanging transaction, KIP-664)

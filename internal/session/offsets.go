@@ -177,6 +177,26 @@ func listOffset(ctx context.Context, tp TopicPartition, list func(context.Contex
 	}
 }
 
+// RecordsSince counts the records of topics that were stamped at since or later, control records included. A partition that
+// does not answer counts nothing: it is an estimate.
+func RecordsSince(ctx context.Context, client *kgo.Client, since time.Time, topics ...string) (records int64, err error) {
+	adm := kadm.NewClient(client)
+	ends, err := adm.ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return 0, fmt.Errorf("end of %q: %w", topics, err)
+	}
+	starts, err := adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
+	if err != nil {
+		return 0, fmt.Errorf("offsets of %q at %s: %w", topics, since.Format(time.RFC3339), err)
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		if from, ok := starts.Lookup(end.Topic, end.Partition); ok && from.Err == nil && end.Err == nil {
+			records += max(0, end.Offset-from.Offset)
+		}
+	})
+	return records, nil
+}
+
 // retry paces requests that are tried again. What a broker may say while it learns of a topic, but says for ever of one that
 // is gone or damaged, is believed after a while.
 type retry struct{ since time.Time }

@@ -22,7 +22,10 @@ type Config struct {
 	Admin    *kgo.Client // shared by the workers of a process; the session does not close it
 	Client   []kgo.Opt   // connection and security; applied before the session's own options
 
-	SessionTimeout, HeartbeatInterval, RebalanceTimeout, TransactionTimeout time.Duration
+	SessionTimeout     time.Duration // session.timeout.ms: how long a silent member keeps its tasks
+	HeartbeatInterval  time.Duration // heartbeat.interval.ms
+	RebalanceTimeout   time.Duration // how long the group waits for members to join again
+	TransactionTimeout time.Duration // transaction.timeout.ms: how long the broker lets a transaction be open
 
 	// Assign is the restore gate. It is called on the client's goroutine with the tasks that the group gave to this member,
 	// stable offsets at hand, before the first fetch of their partitions; it sets Start and Pause of each. ctx ends when a
