@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/session"
+)
+
+// poll fetches, and hands each partition's records to its task under the token it has now.
+func (w *worker) poll(ctx context.Context) error {
+	n := maxPoll
+	if w.queued() {
+		n = 1
+	}
+	fetches, rewinds := w.sess.Poll(ctx, w.patience(), n), w.rewinds
+	w.admitArrivals() // a task may have become ready during the poll: its records are among these
+	if err := w.pollErrors(ctx, fetches); err != nil {
+		return err
+	}
+	if err := w.rewound(ctx); err != nil || w.rewinds != rewinds {
+		return err // an abort or a revoke put the cursors back: these records come again
+	}
+	var fate error
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		o := w.find(session.TopicPartition{Topic: p.Topic, Partition: p.Partition})
+		if o == nil {
+			return // the right to it has ended: the next owner fetches it
+		}
+		o.end = max(o.end, p.HighWatermark)
+		fate = errors.Join(fate, w.enqueue(o, p.Records))
+	})
+	return fate
+}
+
+// enqueue takes a partition's records. After a rewind the first of them must not lie behind the first that is to come again:
+// the client would have gone on where it should have gone back (I5).
+func (w *worker) enqueue(o *ownedTask, records []*kgo.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	first := records[0].Offset
+	if o.again >= 0 && first > o.again {
+		v := &ViolationError{"I5", o.id, fmt.Errorf("%s/%d went on at offset %d after a rewind to %d", o.input.Topic, o.input.Partition, first, o.again)}
+		w.violated(o.id, v)
+		return v
+	}
+	o.again = -1
+	if o.first < 0 {
+		o.first = first
+	}
+	o.queue = append(o.queue, records...)
+	return nil
+}
+
+// rewind voids what was polled and not committed: the cursors are back at the last commit.
+func (w *worker) rewind() {
+	w.rewinds++
+	for _, o := range w.tasks {
+		o.queue = nil
+		if o.first >= 0 {
+			o.again, o.first = o.first, -1
+		}
+	}
+}
+
+// rewound drops what was polled when a revoke between transactions has put the cursors back.
+func (w *worker) rewound(ctx context.Context) error {
+	if w.sess.InTransaction() {
+		return nil
+	}
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
+	rewound, err := w.sess.Rewound(ctx)
+	if rewound {
+		w.rewind()
+	}
+	return err
+}
+
+func (w *worker) find(tp session.TopicPartition) *ownedTask {
+	for _, o := range w.tasks {
+		if o.input == tp && o.runs() {
+			return o
+		}
+	}
+	return nil
+}
+
+// patience is how long a poll may wait: until the next commit is due, or until something happens.
+func (w *worker) patience() time.Duration {
+	switch {
+	case w.queued():
+		return 0
+	case !w.sess.InTransaction():
+		return idlePoll
+	}
+	due := w.lastCommit.Add(min(w.p.cfg.CommitInterval, idleCommits*w.averageEnd))
+	return max(minPoll, due.Sub(w.p.now()))
+}
+
+// pollErrors stops the tasks that cannot go on and returns what the session cannot survive.
+func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
+	var fate error
+	fetches.EachError(func(topic string, partition int32, err error) {
+		var group *kgo.ErrGroupSession
+		switch {
+		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		case errors.As(err, &group):
+			w.p.cfg.Logger.Warn("the group turned the member away; it joins again", "app", w.p.pipe.app, "worker", w.index, "err", err)
+			if session.FateOf(err) == session.Fatal || session.IsFence(err) { // another member took our name: count it, do not fight over it
+				fate = err
+			}
+		case session.LosesInput(err):
+			if o := w.find(session.TopicPartition{Topic: topic, Partition: partition}); o != nil {
+				fate = errors.Join(fate, w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: see `lag`, then `reset plan`", topic, partition, err)))
+			}
+		default:
+			fate = fmt.Errorf("poll %s/%d: %w", topic, partition, err)
+		}
+	})
+	return fate
+}
