@@ -143,6 +143,9 @@ func (r *run) freeze(t *testing.T, victim *instance) {
 	if took := taken.at.Sub(stopped); took >= takeOver {
 		t.Errorf("others committed for %s %v after it stopped, want less than %v: nobody fenced its open transaction", victim.name, took.Round(time.Millisecond), takeOver)
 	}
+	if took := back.at.Sub(woken); took >= sessionTimeout/2 {
+		t.Errorf("%s committed again %v after it woke up, want less than half the session timeout (%v): the end of its old transaction held it up", victim.name, took.Round(time.Millisecond), sessionTimeout/2)
+	}
 }
 
 // loseBroker sends SIGKILL to the only broker, with transactions open, and starts it again.
@@ -177,6 +180,9 @@ func (r *run) loseBroker(t *testing.T) {
 	for _, i := range r.instances {
 		k := r.commits.await(t, since, recovery, i.name+" commits after the loss of the broker", func(k commit) bool { return k.by(i.name) })
 		took = append(took, fmt.Sprintf("%s %v", i.name, k.at.Sub(killed).Round(time.Millisecond)))
+		if late := k.at.Sub(killed) - ready; late >= sessionTimeout/2 {
+			t.Errorf("%s committed again %v after the broker was ready, want less than half the session timeout (%v)", i.name, late.Round(time.Millisecond), sessionTimeout/2)
+		}
 	}
 	r.over(t, "SIGKILL broker  open just before %d  ready after %v  next commit after %s", len(open), ready.Round(time.Millisecond), strings.Join(took, ", "))
 }
