@@ -204,12 +204,6 @@ func (w *worker) backOff(ctx context.Context) error {
 	return nil
 }
 
-// refusal is the broker's refusal of what one input produced.
-type refusal struct {
-	times int
-	err   error
-}
-
 // blame remembers whose records were refused, once for each transaction. An input is processed alone next, and then falls
 // under the policy; a task is stopped when it goes on, whoever is to blame.
 func (w *worker) blame(failures []session.Failure) {
@@ -232,21 +226,6 @@ func (w *worker) blame(failures []session.Failure) {
 			inputs[r] = true
 			r.times++
 			r.err = o.lastRefusal
-		}
-	}
-}
-
-func (o *ownedTask) refusalOf(offset int64) *refusal {
-	if o.lease.refused[offset] == nil {
-		o.lease.refused[offset] = &refusal{}
-	}
-	return o.lease.refused[offset]
-}
-
-func (o *ownedTask) settleRefusals() {
-	for offset := range o.lease.refused {
-		if offset < o.task.committedNext() {
-			delete(o.lease.refused, offset)
 		}
 	}
 }

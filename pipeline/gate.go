@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/state"
 )
@@ -15,30 +13,11 @@ import (
 // gatePatience is how long a new assignment waits for its restores before the ready tasks start without the others.
 const gatePatience = 250 * time.Millisecond
 
-// ownedTask is a task that a worker owns, from its restore to the end of its token.
-type ownedTask struct {
-	id          TaskID
-	stage       *Stage
-	input       session.TopicPartition
-	token       *session.Token
-	lease       *lease
-	task        *Task
-	start       int64 // first offset to fetch
-	fresh       bool  // start is not committed with a marker yet: that comes before the first record
-	queue       []*kgo.Record
-	stopped     error
-	refusals    int // transactions in a row that aborted for this task's records
-	lastRefusal error
-	end         int64 // high watermark of the input as last fetched
-	first       int64 // the first polled record that is not committed, -1 if none
-	again       int64 // the record that must come again after a rewind, -1 if none
-}
-
 // assign is the restore gate. It runs on the client's goroutine and restores every task on a goroutine of its own, so that a
 // warm task never waits for a cold one: what is not ready within gatePatience starts paused. A task without a committed
 // offset is waited for, because its start is known only then.
 func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error {
-	opened := make(chan *ownedTask, len(tasks))
+	opened := make(chan opening, len(tasks))
 	waiting := map[session.TopicPartition]*session.Assignment{}
 	for _, a := range tasks {
 		a.Start, a.Pause = a.Committed.Next, true
@@ -52,11 +31,8 @@ func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error 
 	for len(waiting) > 0 && (patient || anyWithoutOffset(waiting)) {
 		select {
 		case o := <-opened:
-			if a := waiting[o.input]; o.stopped == nil && o.task != nil {
-				a.Start, a.Pause = o.start, o.fresh
-			} else if a.Start < 0 {
-				a.Start = 0 // it stays paused: nothing is fetched
-			}
+			a := waiting[o.input]
+			a.Start, a.Pause = max(o.start, 0), !o.runs
 			delete(waiting, o.input)
 		case <-patience.C:
 			patient = false
@@ -76,8 +52,15 @@ func anyWithoutOffset(waiting map[session.TopicPartition]*session.Assignment) bo
 	return false
 }
 
+// opening is what the gate learns of a task. The task itself is the worker's by then.
+type opening struct {
+	input session.TopicPartition
+	start int64 // first offset to fetch
+	runs  bool  // it may be fetched at once
+}
+
 // open restores and proves a task and hands it to the worker. It ends early, with nothing to hand over, when the token dies.
-func (w *worker) open(a *session.Assignment, turn int64) *ownedTask {
+func (w *worker) open(a *session.Assignment, turn int64) opening {
 	ctx, cancel := contextOf(a.Token)
 	defer cancel()
 	o := &ownedTask{id: a.Task, stage: w.p.stage(a.Task.Stage), input: a.Input, token: a.Token, end: -1, first: -1, again: -1}
@@ -89,13 +72,13 @@ func (w *worker) open(a *session.Assignment, turn int64) *ownedTask {
 	switch {
 	case !o.token.Live():
 		o.lease.releaseIfHeld()
-		o.task = nil
-		return o
+		return opening{input: a.Input, start: a.Committed.Next}
 	case err != nil:
-		o.stopped = err
+		o.stopped, o.start = err, a.Committed.Next // it stays paused: nothing is fetched
 	}
+	result := opening{a.Input, o.start, o.stopped == nil && !o.fresh}
 	w.arrive(o)
-	return o
+	return result
 }
 
 // contextOf returns a context that ends with the token.

@@ -149,8 +149,6 @@ func (w *worker) queued() bool {
 	return slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return len(o.queue) > 0 && o.runs() })
 }
 
-func (o *ownedTask) runs() bool { return o.stopped == nil && !o.fresh && o.token.Live() }
-
 // arrive hands a restored task to the worker. It is called from the restore's goroutine.
 func (w *worker) arrive(o *ownedTask) {
 	w.mu.Lock()
@@ -208,8 +206,6 @@ func (w *worker) sweep(ctx context.Context) error {
 	w.tasks = slices.DeleteFunc(w.tasks, lost)
 	return nil
 }
-
-func (o *ownedTask) touched() bool { return o.task != nil && o.task.Touched() }
 
 // release ends a task's stay: its overlay goes, its base is given back as it was last proven.
 func (w *worker) release(o *ownedTask) {
