@@ -54,7 +54,7 @@ func TestMutants(t *testing.T) {
 }
 
 // mutantSeeds is how many seeds a story may need: goroutines are scheduled by the machine.
-const mutantSeeds = 5
+const mutantSeeds = 10
 
 func (s sabotage) try(t *testing.T) (row string) {
 	story := s.find(t)
@@ -74,6 +74,7 @@ func (s sabotage) try(t *testing.T) (row string) {
 				return fmt.Sprintf("%-32s → %-10s ← %s, seed %d, %s", s.mutant, m, s.story, seed, time.Since(began).Round(time.Millisecond))
 			}
 		}
+		t.Logf("seed %d of %s does not convict %s: marks %v, %s", seed, s.story, s.mutant, with.marks, with.problems)
 	}
 	t.Errorf("mutant %s survived %d seeds of %s: marks %v, problems %s", s.mutant, mutantSeeds, s.story, with.marks, with.problems)
 	return "SURVIVED " + s.mutant
