@@ -28,7 +28,7 @@ func sabotages() []sabotage {
 		{"check-before-flush", "output-refused", []string{"lost", "chain", "I5"}},
 		{"restore-to-last-stable-offset", "late-marker", []string{"I1", "chain", "state"}},
 		{"merge-before-commit", "output-refused", []string{"I5", "I1", "chain", "lost"}},
-		{"no-verification-after-false-nil", "applied-but-unknown", []string{"duplicate", "I1", "I2"}},
+		{"no-verification-after-false-nil", "applied-but-unknown", []string{"duplicate", "state", "I1", "I2"}},
 		{"commit-for-dead-token", "dead-token", []string{"dead token"}},
 		{"dedupe-not-rolled-back", "failed-record", []string{"rolled back"}},
 		{"stream-time-not-restored", "old-record-after-restart", []string{"ghost", "lost", "state", "duplicate"}},
