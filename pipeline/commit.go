@@ -36,7 +36,7 @@ func (w *worker) commit(ctx context.Context) (bool, error) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
 	if mutant.On("merge-before-commit") {
-		w.merge(seals)
+		_ = w.merge(seals)
 	}
 	out := w.sess.Commit(ctx, offsets(seals), func() {
 		if f := w.p.cfg.Events.Produced; f != nil {

@@ -182,7 +182,9 @@ func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Con
 		}
 		holders, err := session.Holders(ctx, w.p.admin, tp)
 		log.Warn("restore waits for an open transaction", "holders", holders, "err", err)
-		w.janitor().Sweep(ctx)
+		if err := w.janitor().Sweep(ctx); err != nil {
+			log.Warn("what blocks the restore could not be fenced; it is tried again", "err", err)
+		}
 	}
 }
 

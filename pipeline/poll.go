@@ -117,7 +117,7 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 			}
 		case session.LosesInput(err):
 			if o := w.find(session.TopicPartition{Topic: topic, Partition: partition}); o != nil {
-				fate = errors.Join(fate, w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: see `lag`, then `reset plan`", topic, partition, err)))
+				fate = errors.Join(fate, w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without them, use a new application.id", topic, partition, err)))
 			}
 		default:
 			fate = fmt.Errorf("poll %s/%d: %w", topic, partition, err)

@@ -59,7 +59,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer id.Close()
+	defer func() { _ = id.Close() }() // it frees the lock, as the end of the process does
 	p.mu.Lock()
 	p.instance, p.started = id.Instance, p.now()
 	p.mu.Unlock()

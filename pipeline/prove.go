@@ -23,8 +23,8 @@ func (e *ViolationError) Error() string {
 func (e *ViolationError) Unwrap() error { return e.Err }
 
 func (w *worker) violated(id TaskID, err error) {
-	v, ok := err.(*ViolationError)
-	if f := w.p.cfg.Events.Violated; f != nil && ok {
+	var v *ViolationError
+	if f := w.p.cfg.Events.Violated; f != nil && errors.As(err, &v) {
 		f(v.Invariant, id, err)
 	}
 }
@@ -44,7 +44,7 @@ func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, commi
 	case !marked && committed.Next < 0:
 		return w.startFresh(ctx, o)
 	case !marked:
-		return violation("I1", "the group has committed offset %d, the state topic %s has no marker: its records are gone, or the stage gained state: see `reset plan`", committed.Next, o.stage.StateTopic())
+		return violation("I1", "the group has committed offset %d, the state topic %s has no marker: its records are gone, or the stage gained state: use a new application.id", committed.Next, o.stage.StateTopic())
 	}
 	next, ok := m.NextOf(o.input.Topic)
 	if !ok {
@@ -63,7 +63,7 @@ func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, commi
 		return violation(err.invariant, "%s", err.text)
 	}
 	if base.Digest() != m.Digest {
-		return violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication, then see `reset plan`", base.Digest(), m.TxnSeq, m.Digest)
+		return violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication; to go on, use a new application.id", base.Digest(), m.TxnSeq, m.Digest)
 	}
 	o.start = next
 	return w.checkInput(ctx, o)
@@ -75,11 +75,11 @@ func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) 
 	meta, err := state.ParseMetadata(committed.Metadata)
 	switch {
 	case next < committed.Next:
-		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: state was lost or truncated, or the offset was moved by hand: put the offset back to %d, or see `reset plan`", next, committed.Next, next)}
+		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: if the offset was moved by hand, stop the processors and delete the group's offset of this topic: the marker then counts; if the state topic lost records, use a new application.id", next, committed.Next)}
 	case next > committed.Next:
-		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: put it back to %d, or see `reset plan`", next, committed.Next, next)}
+		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: stop the processors and delete the group's offset of this topic: the marker then counts", next, committed.Next)}
 	case err != nil:
-		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: put it back with `reset plan`", committed.Next, err)}
+		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: stop the processors and delete the group's offset of this topic: the marker then counts", committed.Next, err)}
 	case meta.TxnSeq != m.TxnSeq:
 		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d", m.TxnSeq, meta.TxnSeq)}
 	}
@@ -107,7 +107,7 @@ func (w *worker) checkInput(ctx context.Context, o *ownedTask) error {
 		return err
 	}
 	if start > o.start {
-		return &ViolationError{"I4", o.id, fmt.Errorf("retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them see `reset plan`", start-o.start, o.input.Topic, o.input.Partition, o.start, start-1)}
+		return &ViolationError{"I4", o.id, fmt.Errorf("retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, use a new application.id", start-o.start, o.input.Topic, o.input.Partition, o.start, start-1)}
 	}
 	return nil
 }

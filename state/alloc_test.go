@@ -33,7 +33,6 @@ type ledger struct {
 	names     []string
 	ids       []string
 	at        int
-	committed uint64
 }
 
 func newLedger(names, ids int) *ledger {
@@ -126,7 +125,7 @@ func BenchmarkEvent(b *testing.B) {
 					l.commit(b)
 				}
 				if l.at%ids == 0 {
-					l.base.Reset()
+					_ = l.base.Reset()
 				}
 			}
 		})

@@ -9,7 +9,7 @@ import (
 )
 
 // wayOut ends each refusal: there are exactly three.
-const wayOut = `revert the change, or run "reset plan" to see what starting this task from nothing would delete, or choose a new application.id`
+const wayOut = "revert the change, or choose a new application.id, which starts from nothing"
 
 // CheckFingerprint compares the text that state was written under with the running program's. It returns nil when the
 // program may use the state: nothing changed, a store or an input was added, a window widened, a value codec extended

@@ -112,7 +112,7 @@ func (m *Memory) Ascend(from, to []byte, yield func(key, value []byte) bool) err
 			buf = append(append(buf[:0], s.prefix...), rest...)
 			return yield(buf, value)
 		}
-		more := true
+		var more bool
 		if s.table != nil {
 			more = s.table.ascend(low, high, each)
 		} else {

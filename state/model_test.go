@@ -322,7 +322,7 @@ func (m *machine) invariant(rt *rapid.T) {
 
 func (m *machine) sameContents(rt *rapid.T, live map[string][]byte) {
 	var keys []string
-	m.k.base.Ascend(nil, nil, func(key, value []byte) bool {
+	err := m.k.base.Ascend(nil, nil, func(key, value []byte) bool {
 		if !bytes.Equal(live[string(key)], value) {
 			rt.Fatalf("key %x: %x, want %x", key, value, live[string(key)])
 		}

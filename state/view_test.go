@@ -106,8 +106,11 @@ func TestBrokenStoreSticksAndNamesStoreKeyHashAndCodec(t *testing.T) {
 	})
 	key := appendPrefix(nil, "rows")
 	good, corrupt := append(bytes.Clone(key), "customer-17"...), append(bytes.Clone(key), "customer-18"...)
-	k.base.Replay(good, []byte("good"))
-	k.base.Replay(corrupt, []byte("bad"))
+	for key, value := range map[string]string{string(good): "good", string(corrupt): "bad"} {
+		if err := k.base.Replay([]byte(key), []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	hash := fmt.Sprintf("%016x", keyHash(corrupt))
 
 	k.record(1)
