@@ -42,7 +42,9 @@ func TestTwoProcessesUnderOneNameAreToldApart(t *testing.T) {
 		w.judge()
 		w.close()
 		if v := w.verdict(); v != "" || t.Failed() {
-			w.journal.keep(dir)
+			if err := w.journal.keep(dir); err != nil {
+				t.Error(err)
+			}
 			t.Errorf("%s\nevidence: %s", v, dir)
 		}
 	})

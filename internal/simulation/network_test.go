@@ -385,5 +385,5 @@ func (c *conn) abandon() {
 		c.Conn.Close()
 		return
 	}
-	c.Conn.SetReadDeadline(time.Now())
+	_ = c.Conn.SetReadDeadline(time.Now())
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -165,6 +166,18 @@ func (p *process) events() pipeline.Events {
 			say("violated: %v", err)
 		},
 	}
+}
+
+// instance returns the name under which its workers take part.
+func (p *process) instance() string {
+	if p.named {
+		return fmt.Sprintf("p%d", p.slot)
+	}
+	name, err := os.ReadFile(filepath.Join(p.dir, app, "0", "name"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
 }
 
 // kill ends a process as kill -9 would: nothing of it reaches a broker any more, but for what sits in a socket already. It

@@ -53,7 +53,9 @@ func (s scenario) live(t *testing.T, seed uint64) (o outcome) {
 		o = w.outcome()
 		w.close()
 		if o.problems != "" {
-			w.journal.keep(dir)
+			if err := w.journal.keep(dir); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	return o
@@ -98,20 +100,6 @@ func (w *world) restart(p *process) *process {
 	w.revive(p)
 	time.Sleep(2 * time.Second)
 	return w.slots[0]
-}
-
-// killAt arms a trap that kills the process at a step of the commit, and waits for it while events come.
-func (w *world) killAt(p *process, step string) {
-	sprung := make(chan struct{})
-	var once sync.Once
-	trap := func(at string) {
-		if at == step {
-			once.Do(func() { p.kill(); close(sprung) })
-		}
-	}
-	p.hold.Store(&trap)
-	w.feeder.orders <- 60
-	await(p, sprung)
 }
 
 // refuse makes the broker refuse one batch of a topic.

@@ -20,8 +20,8 @@ func guard(patience time.Duration, dir, repeat string) (stop func()) {
 		case <-time.After(patience):
 			stacks := make([]byte, 64<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]
-			os.MkdirAll(dir, 0o755)
-			os.WriteFile(filepath.Join(dir, "stacks.txt"), stacks, 0o644)
+			_ = os.MkdirAll(dir, 0o755)
+			_ = os.WriteFile(filepath.Join(dir, "stacks.txt"), stacks, 0o644)
 			fmt.Printf("--- STUCK for %s of real time: stacks are in %s\nrepeat: %s\n", patience, dir, repeat)
 			os.Exit(3)
 		}

@@ -243,15 +243,31 @@ func (w *world) lag() (lag, committed int64, err error) {
 	return lag, committed, nil
 }
 
-// evict removes the members of the group that no process stands behind.
+// evict removes the members of the group that no process stands behind, if there are any.
 func (w *world) evict() {
 	adm := kadm.NewClient(w.admin)
 	groups, err := adm.DescribeGroups(w.ctx, app)
 	if err != nil {
 		return
 	}
-	w.journal.logf("schedule.txt", "no progress: %+v", groups[app])
-	w.tally.evicted.Add(1)
+	alive := map[string]bool{}
+	for _, p := range w.slots {
+		for i := range p.workers {
+			alive[fmt.Sprintf("%s-%d", p.instance(), i)] = true
+		}
+	}
+	var dead []string
+	for _, m := range groups[app].Members {
+		if m.InstanceID != nil && !alive[*m.InstanceID] {
+			dead = append(dead, *m.InstanceID)
+		}
+	}
+	w.journal.logf("schedule.txt", "no progress for three minutes; members without a process: %v", dead)
+	if len(dead) > 0 {
+		w.tally.evicted.Add(int64(len(dead)))
+		_, err = adm.LeaveGroup(w.ctx, kadm.LeaveGroup(app).InstanceIDs(dead...))
+		w.journal.logf("schedule.txt", "evicted: %v", err)
+	}
 }
 
 // close ends the brokers. Every process has ended.
