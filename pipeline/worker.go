@@ -45,12 +45,6 @@ type worker struct {
 	proven     bool        // this session has committed
 }
 
-func (w *worker) session() *session.Session {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sess
-}
-
 // serve opens a session and runs it until ctx ends (nil) or the session must be rebuilt (an error).
 func (w *worker) serve(ctx context.Context) error {
 	open, cancel := context.WithTimeout(ctx, w.p.cfg.TransactionTimeout+w.p.cfg.SessionTimeout)

@@ -28,11 +28,11 @@ func (accountCodec) Decode(src []byte) (account, error) {
 // ledger is the shape of the ledger's stage; names and ids are made before anything is measured.
 type ledger struct {
 	*task
-	inbox     Dedupe
-	accounts  Table[string, account]
-	names     []string
-	ids       []string
-	at        int
+	inbox    Dedupe
+	accounts Table[string, account]
+	names    []string
+	ids      []string
+	at       int
 }
 
 func newLedger(names, ids int) *ledger {

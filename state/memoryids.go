@@ -126,7 +126,7 @@ func (m *memoryIDs) allocate(p packed) uint32 {
 // yet: the later transaction wins, also when a replay begins again and brings the older record last.
 func (m *memoryIDs) remember(ref uint32) {
 	p := m.records[ref]
-	parsePacked(p.value, func(g packedGroup) bool {
+	_ = parsePacked(p.value, func(g packedGroup) bool {
 		if _, ok := m.topics[string(g.topic)]; !ok {
 			m.topics[string(g.topic)] = string(g.topic)
 		}
@@ -164,7 +164,7 @@ func (m *memoryIDs) remove(rest []byte) {
 }
 
 func (m *memoryIDs) forget(ref uint32) {
-	parsePacked(m.records[ref].value, func(g packedGroup) bool {
+	_ = parsePacked(m.records[ref].value, func(g packedGroup) bool {
 		for at := 0; at < len(g.ids); at += packedIDSize {
 			id := ID(g.ids[at:])
 			if m.index[id].record == ref {

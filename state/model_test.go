@@ -329,6 +329,9 @@ func (m *machine) sameContents(rt *rapid.T, live map[string][]byte) {
 		keys = append(keys, string(key))
 		return true
 	})
+	if err != nil {
+		rt.Fatal(err)
+	}
 	if len(keys) != len(live) || !slices.IsSortedFunc(keys, cmp.Compare[string]) {
 		rt.Fatalf("%d keys in order %q, want %d", len(keys), keys, len(live))
 	}

@@ -136,13 +136,13 @@ func (c *cli) assign(cfg *Config, e setting) []error {
 }
 
 // wrong says which value is wrong, where it stands, what is allowed and what to write instead.
-func (e setting) wrong(cause error) error {
-	msg := fmt.Sprintf("%s: %s (%s): %s", e.key.name, quoteValue(e.shown()), e.place, cause)
-	if e.key.limit != "" {
-		msg += "; allowed: " + e.key.limit
+func (s setting) wrong(cause error) error {
+	msg := fmt.Sprintf("%s: %s (%s): %s", s.key.name, quoteValue(s.shown()), s.place, cause)
+	if s.key.limit != "" {
+		msg += "; allowed: " + s.key.limit
 	}
-	if e.key.example != "" {
-		msg += fmt.Sprintf("; for example %s: %s", e.key.name, e.key.example)
+	if s.key.example != "" {
+		msg += fmt.Sprintf("; for example %s: %s", s.key.name, s.key.example)
 	}
 	return errors.New(msg)
 }

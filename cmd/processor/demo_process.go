@@ -35,7 +35,7 @@ func startChild(ctx context.Context, executable, dir string, environ []string) (
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own descriptor
+	defer func() { _ = log.Close() }() // the child has its own descriptor
 	p := &childProcess{cmd: exec.Command(executable, childCommand), log: log.Name(), started: time.Now()}
 	p.cmd.Env, p.cmd.Stderr = environ, log
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl"
 
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/record"
@@ -153,7 +152,7 @@ func firstMessage(t *testing.T, c Config) any {
 	if !c.usesSASL() {
 		return "none"
 	}
-	_, first, err := sasl.Mechanism(c.mechanism()).Authenticate(t.Context(), "broker:9092")
+	_, first, err := c.mechanism().Authenticate(t.Context(), "broker:9092")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (c *cli) feed(cmd *cobra.Command, args []string, f feedFlags) error {
 	if err != nil {
 		return err
 	}
-	defer closeInput()
+	defer func() { _ = closeInput() }() // it was only read
 	target, err := describeTarget(cmd.Context(), cfg, f.topic)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func (s *Session) watchdog() {
 			return
 		}
 		s.mu.Unlock()
-		s.cfg.Janitor.Sweep(ctx)
+		_ = s.cfg.Janitor.Sweep(ctx) // what could not be fenced is tried again, as long as offsets are waited for
 	}
 }
 

@@ -69,11 +69,11 @@ func takeSlot(dir string) (*Identity, error) {
 	}
 	if err := lockFile(f); err != nil {
 		pid, _ := os.ReadFile(path)
-		f.Close()
+		_ = f.Close()
 		return nil, &heldError{strings.TrimSpace(string(pid))}
 	}
 	if err := rewrite(f, strconv.Itoa(os.Getpid())+"\n"); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("state.dir: %w", err)
 	}
 	return &Identity{Fresh: fresh, dir: dir, lock: f}, nil

@@ -117,8 +117,8 @@ func (s *Session) options() []kgo.Opt {
 		kgo.SessionTimeout(s.cfg.SessionTimeout), kgo.HeartbeatInterval(s.cfg.HeartbeatInterval), kgo.RebalanceTimeout(s.cfg.RebalanceTimeout),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), // never jump over deleted input
-		kgo.KeepControlRecords(), // else lag never reaches zero on transactional input
-		kgo.FetchMaxWait(250*time.Millisecond), kgo.RequireStableFetchOffsets(),
+		kgo.KeepControlRecords(),               // else lag never reaches zero on transactional input
+		kgo.FetchMaxWait(250*time.Millisecond), // offsets are fetched require-stable, always: the client has no other way
 		kgo.RecordPartitioner(partitioner(s.cfg.Partition)), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(5*time.Millisecond),
 		kgo.ProducerBatchMaxBytes(int32(s.cfg.MaxRecordBytes)), kgo.BrokerMaxWriteBytes(int32(max(100<<20, 2*s.cfg.MaxRecordBytes))),
 		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsCallbackBlocked(s.onBlocked),

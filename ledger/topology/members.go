@@ -85,7 +85,7 @@ func (m *members) read(src []byte) (first, broken error) {
 	if _, err := d.ReadToken(); err != nil {
 		return nil, jsonError(err)
 	}
-	if _, err := d.ReadToken(); err != io.EOF {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, malformed(ledger.MalformedJSON, "data behind the object: a record holds one event")
 	}
 	return first, nil
@@ -127,7 +127,7 @@ func jsonError(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return malformedBy(ledger.DuplicateName, err)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return malformedBy(ledger.MalformedJSON, err)
