@@ -128,7 +128,7 @@ func (t *tally) add(o *tally) {
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Sprintf("%s\nfaults: %s\nacted on: %s", table(t.counters()), table(t.kinds), table(t.acts))
+	return fmt.Sprintf("counts: %s\nfaults: %s\nacted on: %s", table(t.counters()), table(t.kinds), table(t.acts))
 }
 
 func table(m map[string]int64) string {
