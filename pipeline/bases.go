@@ -57,7 +57,7 @@ func (b *bases) lease(ctx context.Context, id TaskID, token *session.Token, turn
 	defer bound.Stop()
 	want := &lease{owner: b, id: id, token: token, turn: turn, released: make(chan struct{})}
 	for {
-		held := b.try(want, create, false)
+		held := b.try(want, create, nil)
 		switch {
 		case held == nil:
 			return want, nil
@@ -69,21 +69,22 @@ func (b *bases) lease(ctx context.Context, id TaskID, token *session.Token, turn
 		select {
 		case <-held.released:
 		case <-bound.C:
-			b.try(want, create, true)
-			return want, nil
+			if b.try(want, create, held) == nil {
+				return want, nil
+			} // another came in between: it is looked at like any holder
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// try gives want its base if it is free, or by force a new one. Otherwise it returns the holder.
-func (b *bases) try(want *lease, create func() state.Base, force bool) *lease {
+// try gives want its base if it is free, or a new one if late still holds it. Otherwise it returns the holder.
+func (b *bases) try(want *lease, create func() state.Base, late *lease) *lease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.slots[want.id]
 	switch {
-	case s == nil || (s.holder != nil && force):
+	case s == nil || (s.holder != nil && s.holder == late):
 		s = &slot{base: create(), refused: map[int64]*refusal{}}
 		b.slots[want.id] = s
 	case s.holder != nil:

@@ -66,7 +66,7 @@ func TestLeaseThatIsNotGivenBackIsReplacedByAnEmptyBase(t *testing.T) {
 		t.Errorf("err %v, same base %v", err, l2.base == l1.base)
 	}
 	l1.release() // late: it must not free what is the other's now
-	if held := b.try(&lease{id: id}, memory, false); held != l2 {
+	if held := b.try(&lease{id: id}, memory, nil); held != l2 {
 		t.Error("a late release freed another's lease")
 	}
 }

@@ -138,7 +138,7 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 		s.owner.settleRefusals()
 		w.publish(s.owner)
 	}
-	w.rebuilds, w.proven = w.rebuilds[:0], true
+	w.rebuilds, w.proven, w.undecided = w.rebuilds[:0], true, false
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Commits++; s.LastCommit = w.lastCommit; s.LastError = "" })
 	if f := w.p.cfg.Events.Committed; f != nil {
 		f(info)
@@ -177,6 +177,7 @@ func (w *worker) abort(ctx context.Context, why error) error {
 // aborted undoes everything since the last commit. The client's cursors are back there, so what was polled is dropped.
 func (w *worker) aborted(ctx context.Context, info Transaction, out session.Outcome) error {
 	w.blame(out.Failures)
+	w.undecided = false
 	w.rewind()
 	for _, o := range w.tasks {
 		if o.task != nil {

@@ -137,6 +137,8 @@ func (c Config) checkClient() error {
 		{kgo.ConsumeRegex, "ConsumeRegex", "inputs are those that stages handle"},
 		{kgo.ConsumePartitions, "ConsumePartitions", "the group assigns partitions"},
 		{kgo.DefaultProduceTopicAlways, "DefaultProduceTopicAlways", "state records have a topic of their own"},
+		{kgo.AllowAutoTopicCreation, "AllowAutoTopicCreation", "a state topic made with the broker's defaults loses state: use topics.Apply"},
+		{kgo.ConsumeTopics, "ConsumeTopics", "inputs are those that stages handle"},
 		{kgo.KeepRetryableFetchErrors, "KeepRetryableFetchErrors", "passing errors would stop tasks"},
 	} {
 		if v := client.OptValue(o.opt); isSet(v) {
@@ -154,6 +156,8 @@ func isSet(v any) bool {
 		return v != nil && *v != ""
 	case bool:
 		return v
+	case []string:
+		return len(v) > 0
 	case map[string]map[int32]kgo.Offset:
 		return len(v) > 0
 	}

@@ -10,10 +10,13 @@ import (
 // of the instance decides it, and processes its input again if it did not commit.
 var ErrNotDrained = errors.New("the last transaction did not commit before the shutdown; the next start decides it")
 
-// undrained marks an error that came during a shutdown.
-func undrained(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+// undrained marks an error that came during a shutdown. Without a transaction there was nothing to lose.
+func (w *worker) undrained(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() == nil:
 		return err
+	case !w.undecided:
+		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrNotDrained, err)
 }
@@ -21,17 +24,17 @@ func undrained(ctx context.Context, err error) error {
 // drain ends the session in order: what is processed is committed, what was only polled is left to the next start.
 func (w *worker) drain(ctx context.Context) error {
 	if err := w.sweep(ctx); err != nil {
-		return undrained(ctx, err)
+		return w.undrained(ctx, err)
 	}
 	if !w.sess.InTransaction() {
 		return nil
 	}
 	committed, err := w.commit(ctx)
-	if err == nil && !committed {
-		err = errors.New("it was aborted")
-	}
-	if err != nil {
-		return undrained(ctx, err)
+	switch {
+	case err != nil:
+		return w.undrained(ctx, err)
+	case !committed:
+		return fmt.Errorf("%w: it was aborted", ErrNotDrained)
 	}
 	return nil
 }

@@ -76,6 +76,9 @@ func (w *worker) open(a *session.Assignment, turn int64) opening {
 	case err != nil:
 		o.stopped, o.start = err, a.Committed.Next // it stays paused: nothing is fetched
 	}
+	if a.Committed.Next >= 0 && o.start != a.Committed.Next {
+		o.again = o.start // the client may have started elsewhere: its first record must not lie behind this
+	}
 	result := opening{a.Input, o.start, o.stopped == nil && !o.fresh}
 	w.arrive(o)
 	return result

@@ -101,7 +101,7 @@ func (p *Processor) warnTopic(s topics.Step) {
 const (
 	clientBatchBytes = 1_000_012
 	packedIDBytes    = 32
-	packedOverhead   = 4_000 // key, topic name, batch; and the ids that one more record may add
+	packedOverhead   = 1_000 // key, topic name, batch
 )
 
 // readLimits reads max.message.bytes, so that a record that does not fit fails in its savepoint and not in the commit. One
@@ -129,7 +129,7 @@ func (p *Processor) readLimits(ctx context.Context, steps topics.Steps) error {
 	for _, name := range written {
 		p.limits[name] = smallest
 	}
-	p.maxRecordBytes, p.maxIDs = smallest, max(1, (smallest-packedOverhead)/packedIDBytes)
+	p.maxRecordBytes, p.maxIDs = smallest, max(1, (smallest-packedOverhead)/packedIDBytes/2)
 	return nil
 }
 

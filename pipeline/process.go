@@ -24,6 +24,7 @@ func (w *worker) begin(ctx context.Context) error {
 		return err
 	}
 	w.txn.reset(w.p.now())
+	w.undecided = true
 	return nil
 }
 

@@ -249,7 +249,7 @@ func (w *worker) run(ctx context.Context) error {
 		case err == nil, errors.Is(err, ErrNotDrained):
 			return err
 		case ctx.Err() != nil: // it was told to end before its session was open
-			return nil //nolint:nilerr // that is its success
+			return w.undrained(ctx, err)
 		}
 		if w.proven {
 			backoff = firstBackoff

@@ -42,6 +42,7 @@ type worker struct {
 	commitNow  bool        // the record just processed must be committed alone
 	rewinds    int         // how often the cursors went back: what was polled before is void
 	rebuilds   []time.Time // since the last commit
+	undecided  bool        // a transaction is open, or its outcome unknown: only its end or the next fence decides it
 	proven     bool        // this session has committed
 }
 
@@ -57,12 +58,12 @@ func (w *worker) serve(ctx context.Context) error {
 	w.sess = sess
 	w.mu.Unlock()
 	sess.Wake() // tasks may have arrived before the session was known
-	w.txn, w.commitNow, w.proven = transaction{}, false, false
+	w.txn, w.commitNow, w.proven, w.undecided = transaction{}, false, false, false
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined, s.TransactionalID = true, sess.ID() })
 	defer w.closeSession(sess)
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
-			return undrained(ctx, err)
+			return w.undrained(ctx, err)
 		}
 	}
 	return w.drain(ctx)

@@ -36,6 +36,12 @@ func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 	s.Wake()
 }
 
+// onExpelled runs when the group turned the member away. The transact session is marked by it even when nothing was owned.
+func (s *Session) onExpelled(ctx context.Context, client *kgo.Client, lost map[string][]int32) {
+	s.revoked.Store(true)
+	s.onLost(ctx, client, lost)
+}
+
 func (s *Session) onJoining() { s.joining.Store(true) }
 
 // onSynced remembers what the group gave to this member. Within a transaction a partition that is to go is still ours: under
@@ -47,6 +53,11 @@ func (s *Session) onSynced(assigned map[string][]int32) {
 	for topic, partitions := range assigned {
 		for _, p := range partitions {
 			s.assigned[TopicPartition{topic, p}] = true
+		}
+	}
+	for tp := range s.waiting {
+		if !s.assigned[tp] {
+			delete(s.waiting, tp)
 		}
 	}
 	s.joining.Store(false)

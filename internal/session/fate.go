@@ -113,7 +113,7 @@ func passes(err error) bool {
 	}
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
-		return ke.Retriable || ke.Code == kerr.ConcurrentTransactions.Code || ke.Code == kerr.UnstableOffsetCommit.Code || ke.Code == kerr.UnknownTopicOrPartition.Code
+		return ke.Retriable || ke.Code == kerr.ConcurrentTransactions.Code || ke.Code == kerr.UnstableOffsetCommit.Code || ke.Code == kerr.UnknownTopicOrPartition.Code || ke.Code == kerr.UnknownServerError.Code
 	}
 	return FateOf(err) != Fatal
 }

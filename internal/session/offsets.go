@@ -31,17 +31,14 @@ type CommittedOffset struct {
 // skipped (KIP-447). It names the partitions in a request of its own, because a request for all partitions leaves out one
 // whose first commit is pending, and kadm then reports "none" without an error. It retries what passes until ctx ends.
 func FetchCommitted(ctx context.Context, client *kgo.Client, group string, partitions []TopicPartition) (map[TopicPartition]CommittedOffset, error) {
-	var last error
+	var r retry
 	for {
 		got, err := fetchCommittedOnce(ctx, client, group, partitions)
-		if err == nil || !passes(err) {
-			return got, err
+		if err == nil {
+			return got, nil
 		}
-		if ctx.Err() == nil {
-			last = err
-		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			return nil, fmt.Errorf("committed offsets of group %q: %w", group, errors.Join(last, ctx.Err()))
+		if !r.again(ctx, err) {
+			return nil, fmt.Errorf("committed offsets of group %q: %w", group, errors.Join(err, ctx.Err()))
 		}
 	}
 }
@@ -134,47 +131,60 @@ func topicIDs(ctx context.Context, client *kgo.Client, topics []string) (map[str
 	return ids, nil
 }
 
+// What ListOffsets is asked for.
+const (
+	atEnd   int64 = -1
+	atStart int64 = -2
+)
+
 // EndOffset returns the high watermark of a partition by ListOffsets (isolation read_uncommitted), retried until ctx ends. It
 // is never taken from a Fetch answer: ListOffsets refuses while a new leader's watermark lags its epoch's start, Fetch does not.
 func EndOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
-	return listOffset(ctx, tp, func(ctx context.Context) (kadm.ListedOffsets, error) {
-		return kadm.NewClient(client).ListEndOffsets(ctx, tp.Topic)
-	})
+	return listOffset(ctx, client, tp, atEnd, 0)
 }
 
 // StableOffset returns the last stable offset: the first one of an open transaction, or the high watermark.
 func StableOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
-	return listOffset(ctx, tp, func(ctx context.Context) (kadm.ListedOffsets, error) {
-		return kadm.NewClient(client).ListCommittedOffsets(ctx, tp.Topic)
-	})
+	return listOffset(ctx, client, tp, atEnd, 1)
 }
 
 // StartOffset returns the log start of a partition.
 func StartOffset(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
-	return listOffset(ctx, tp, func(ctx context.Context) (kadm.ListedOffsets, error) {
-		return kadm.NewClient(client).ListStartOffsets(ctx, tp.Topic)
-	})
+	return listOffset(ctx, client, tp, atStart, 0)
 }
 
-func listOffset(ctx context.Context, tp TopicPartition, list func(context.Context) (kadm.ListedOffsets, error)) (int64, error) {
+func listOffset(ctx context.Context, client *kgo.Client, tp TopicPartition, at int64, isolation int8) (int64, error) {
 	var r retry
 	for {
-		offsets, err := list(ctx)
-		o, ok := offsets.Lookup(tp.Topic, tp.Partition) // it may be there although another partition's leader did not answer
-		if err == nil || ok {
-			switch {
-			case !ok:
-				err = fmt.Errorf("topic %q has no partition %d: %w", tp.Topic, tp.Partition, kerr.UnknownTopicOrPartition)
-			case o.Err != nil:
-				err = o.Err
-			default:
-				return o.Offset, nil
-			}
+		offset, err := listOffsetOnce(ctx, client, tp, at, isolation)
+		if err == nil {
+			return offset, nil
 		}
 		if !r.again(ctx, err) {
 			return 0, fmt.Errorf("offsets of %s/%d: %w", tp.Topic, tp.Partition, errors.Join(err, ctx.Err()))
 		}
 	}
+}
+
+// listOffsetOnce names one partition, so that no other's leader can hold it up.
+func listOffsetOnce(ctx context.Context, client *kgo.Client, tp TopicPartition, at int64, isolation int8) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, isolation
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = tp.Topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = tp.Partition, at
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return 0, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, kerr.UnknownTopicOrPartition
+	}
+	answer := resp.Topics[0].Partitions[0]
+	return answer.Offset, kerr.ErrorForCode(answer.ErrorCode)
 }
 
 // RecordsSince counts the records of topics that were stamped at since or later, control records included. A partition that
@@ -219,7 +229,8 @@ func (r *retry) again(ctx context.Context, err error) bool {
 }
 
 func missing(err error) bool {
-	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.CorruptMessage)
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) ||
+		errors.Is(err, kerr.CorruptMessage) || errors.Is(err, kerr.UnknownServerError)
 }
 
 // sleep waits, and reports false when ctx ended first.

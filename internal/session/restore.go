@@ -38,7 +38,8 @@ type RestoreResult struct {
 // Restore replays a state partition, read committed, until the contents are proven and nothing that is decided stands above
 // them, or the position reaches the high watermark, read once at the start. Position counts control records, aborted and
 // compacted batches, so a log that ends in them ends the restore. stuck, which may be nil, is called about every two seconds
-// without progress: with the error that keeps coming, or nil while an open transaction holds the reader below the target. Restore blocks; ctx ends it, and it can be called again to go on from Position.
+// without progress: with the error that keeps coming, or nil while an open transaction holds the reader below the target.
+// Restore blocks; ctx ends it, and it can be called again to go on from Position.
 //
 // Stopping at the last stable offset would be wrong: the previous owner's commit can be visible in the group before its
 // marker is in this partition (KAFKA-10167; on three brokers after a fifth of all commits).
@@ -68,6 +69,9 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 		case stuck != nil && time.Since(quiet) > 2*time.Second:
 			quiet = time.Now()
 			stuck(ctx, log.last)
+			if end, err := restoreTarget(ctx, client, tp); err == nil { // a leader that lost its tail ends the log below the target
+				res.Target = min(res.Target, end)
+			}
 		}
 	}
 	res.ByProof = r.Proven() && r.Position() < res.Target
@@ -179,7 +183,10 @@ func (p *partitionReader) decode(rp *kmsg.FetchResponseTopicPartition, at int64)
 	if next <= at && len(rp.RecordBatches) == 0 && rp.LastStableOffset > at {
 		next = rp.LastStableOffset // nothing below the last stable offset: the tail was compacted away
 	}
-	return part, next, part.Err
+	if part.Err != nil { // the client checks what brokers do not: CRC, lengths, magic
+		return part, at, fmt.Errorf("%w: %w", kerr.CorruptMessage, part.Err)
+	}
+	return part, next, nil
 }
 
 func (p *partitionReader) locate(ctx context.Context) error {

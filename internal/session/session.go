@@ -122,7 +122,7 @@ func (s *Session) options() []kgo.Opt {
 		kgo.RecordPartitioner(partitioner(s.cfg.Partition)), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(5*time.Millisecond),
 		kgo.ProducerBatchMaxBytes(int32(s.cfg.MaxRecordBytes)), kgo.BrokerMaxWriteBytes(int32(max(100<<20, 2*s.cfg.MaxRecordBytes))),
 		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsCallbackBlocked(s.onBlocked),
-		kgo.OnPartitionsAssigned(s.onAssigned), kgo.OnPartitionsRevoked(s.onLost), kgo.OnPartitionsLost(s.onLost),
+		kgo.OnPartitionsAssigned(s.onAssigned), kgo.OnPartitionsRevoked(s.onLost), kgo.OnPartitionsLost(s.onExpelled),
 		kgo.AdjustFetchOffsetsFn(s.adjust),
 	)
 }
