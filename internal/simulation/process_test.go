@@ -23,18 +23,19 @@ import (
 
 // process is one incarnation of a process of the job.
 type process struct {
-	w       *world
-	slot    int
-	name    string // of this incarnation
-	named   bool   // has a group.instance.id; else the state directory names it
-	workers int
-	net     *network
-	dir     string // state.dir
-	stop    context.CancelFunc
-	done    chan struct{}
-	killed  atomic.Bool
-	ended   atomic.Pointer[error]             // what Run returned; nil while it runs
-	hold    atomic.Pointer[func(step string)] // may block or kill at a step of the commit
+	w         *world
+	slot      int
+	name      string // of this incarnation
+	named     bool   // has a group.instance.id; else the state directory names it
+	workers   int
+	net       *network
+	dir       string // state.dir
+	stop      context.CancelFunc
+	done      chan struct{}
+	killed    atomic.Bool
+	processor atomic.Pointer[pipeline.Processor]
+	ended     atomic.Pointer[error]             // what Run returned; nil while it runs
+	hold      atomic.Pointer[func(step string)] // may block or kill at a step of the commit
 }
 
 // prepare makes a process for a slot. What an earlier incarnation left in its state directory is copied from dir: the kernel
@@ -85,7 +86,7 @@ func copyDir(from, to string) error {
 func (p *process) run(ctx context.Context) {
 	defer close(p.done)
 	for {
-		err := pipeline.Run(ctx, p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
+		err := p.runOnce(ctx)
 		p.w.journal.logf("schedule.txt", "end %s: %v", p.name, err)
 		p.ended.Store(&err)
 		switch {
@@ -103,6 +104,15 @@ func (p *process) run(ctx context.Context) {
 	}
 }
 
+func (p *process) runOnce(ctx context.Context) error {
+	processor, err := pipeline.NewProcessor(p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
+	if err != nil {
+		return err
+	}
+	p.processor.Store(processor)
+	return processor.Run(ctx)
+}
+
 // err returns what the process ended with; nil also while it runs.
 func (p *process) err() error {
 	if e := p.ended.Load(); e != nil {
@@ -113,7 +123,7 @@ func (p *process) err() error {
 
 func (p *process) config() pipeline.Config {
 	log := p.w.journal.file(p.name + ".log")
-	client := []kgo.Opt{kgo.Dialer(p.net.Dial)}
+	client := []kgo.Opt{kgo.Dialer(p.net.Dial), kgo.DisableClientMetrics()}
 	if p.w.clientLogs {
 		client = append(client, kgo.WithLogger(kgo.BasicLogger(log, kgo.LogLevelInfo, nil)))
 	}
@@ -156,7 +166,7 @@ func (p *process) events() pipeline.Events {
 		Fenced: func(id string) { t.fenced.Add(1); say("fenced %s", id) },
 		Stopped: func(id pipeline.TaskID, err error) {
 			t.stopped.Add(1)
-			if !p.killed.Load() {
+			if !p.killed.Load() && !p.w.damaged {
 				p.w.fail("process %s: task %s stopped: %v", p.name, id, err)
 			}
 		},

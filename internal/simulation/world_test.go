@@ -40,6 +40,7 @@ type world struct {
 	latency    time.Duration // of a process's request, at most
 	clientLogs bool
 	expect     error // an error that may end a process
+	damaged    bool  // tasks may stop
 	journal    *journal
 	tally      tally
 
@@ -90,7 +91,7 @@ func newWorld(t *testing.T, seed uint64, brokers int, j *journal) *world {
 
 // direct are the options of a client that no fault of the network concerns.
 func (w *world) direct() []kgo.Opt {
-	return []kgo.Opt{kgo.SeedBrokers(w.addrs...), kgo.Dialer(w.stack.DialContext)}
+	return []kgo.Opt{kgo.SeedBrokers(w.addrs...), kgo.Dialer(w.stack.DialContext), kgo.DisableClientMetrics()}
 }
 
 func (w *world) createTopics() {
