@@ -76,10 +76,10 @@ func (s *settings) checkTLS(refuse func(string, ...any)) {
 	}
 }
 
-// refuseSet complains about every key with the prefix that somebody set: it would have no effect.
+// refuseSet complains about every key with the prefix that somebody set to something else than its default: it would have no effect.
 func (s *settings) refuseSet(refuse func(string, ...any), prefix, why string) {
 	for _, e := range s.entries {
-		if strings.HasPrefix(e.key.name, prefix) && e.place != fromDefault {
+		if strings.HasPrefix(e.key.name, prefix) && e.raw != e.key.def {
 			refuse("%s (%s): has no effect while %s", e.key.name, e.place, why)
 		}
 	}

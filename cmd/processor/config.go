@@ -77,9 +77,10 @@ type setting struct {
 
 const fromDefault = "default"
 
-// shown is the value as it may be printed: a secret written in clear is hidden, a reference is shown as a reference.
+// shown is the value as it may be printed: a secret of which any part is written in clear is hidden, a reference is shown
+// as a reference.
 func (s setting) shown() string {
-	if s.key.secret && s.raw != "" && !isReference(s.raw) {
+	if s.key.secret && s.raw != "" && !isOnlyReference(s.raw) {
 		return hidden
 	}
 	return s.raw

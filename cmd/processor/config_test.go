@@ -176,6 +176,28 @@ func TestConfigErrorsNameKeyValuePlaceLimitAndFix(t *testing.T) {
 	}
 }
 
+func TestKeysAtTheirDefaultNeedNoEffect(t *testing.T) {
+	if _, err := loadConfig(t, "sasl.username: \"\"\nssl.endpoint.identification.algorithm: https\n", []string{"PROCESSOR_SASL_PASSWORD="}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecretsBesideReferencesAreHidden(t *testing.T) {
+	jaas := `org.apache.kafka.common.security.plain.PlainLoginModule required username="${env:U}" password="hunter2";`
+	s, err := loadConfig(t, "security.protocol: SASL_SSL\nsasl.mechanism: PLAIN\nsasl.jaas.config: '"+jaas+"'\n", []string{"U=u"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range s.entries {
+		if strings.Contains(e.shown(), "hunter2") {
+			t.Errorf("%s is shown as %s", e.key.name, e.shown())
+		}
+	}
+	if _, err := loadConfig(t, "", []string{"U=u"}, []string{"--sasl-password", "hunter2${env:U}"}); err == nil || !strings.Contains(err.Error(), "every process of the machine") {
+		t.Errorf("a secret beside a reference on the command line: %v", err)
+	}
+}
+
 func TestConfigReportsEveryProblemAtOnce(t *testing.T) {
 	_, err := loadConfig(t, "commit.interval.ms: 0\nunknown.key: 1\n", []string{"PROCESSOR_X=1"}, []string{"--num-stream-threads=-1"})
 	if err == nil || !strings.Contains(err.Error(), "4 problems") {

@@ -12,12 +12,12 @@ func newConfig(c *cli) *cobra.Command {
 }
 
 func newConfigInit(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return withoutFormat(&cobra.Command{
 		Use:     "init",
 		Short:   "Print an annotated configuration file with every key and its default",
 		Example: "  processor config init > processor.yaml",
 		RunE:    func(*cobra.Command, []string) error { return writeLines(c.stdout, annotated()) },
-	}
+	}, "it writes YAML; processor config schema and config show -o json are JSON")
 }
 
 // annotated is the manual: each key with its text, what is allowed, and its default, commented out.

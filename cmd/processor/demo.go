@@ -72,7 +72,7 @@ func newDemo(c *cli) *cobra.Command {
 		d.executable = executable
 		return d.run(cmd.Context())
 	}
-	return cmd
+	return withoutFormat(cmd, "it tells a story; processor verify -o json has the numbers")
 }
 
 // run performs the demo. What it started has ended when it returns.

@@ -75,10 +75,11 @@ func TestDemoExits3WhenOneCentDiffers(t *testing.T) {
 		{"as it was", func(*kgo.Record) bool { return false }, exitOK},
 		{"one cent more", oneCentMore, exitCheckFailed},
 	} {
+		executable := binary(t) // before TMPDIR is a folder of one case
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir()) // a demo that fails leaves its logs
 			cli, stdout, stderr := newTestCLI()
-			d := &demo{c: cli, executable: binary(t), demoOptions: demoOptions{events: 600, seed: 5}}
+			d := &demo{c: cli, executable: executable, demoOptions: demoOptions{events: 600, seed: 5}}
 			d.tamper = func(ctx context.Context, brokers []string) ([]string, error) { return copyHistory(t, ctx, d, c.alter) }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

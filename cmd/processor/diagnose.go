@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"strings"
 	"syscall"
@@ -30,6 +31,7 @@ var diagnoses = []diagnosis{
 	{is(kerr.GroupAuthorizationFailed), exitFailed, "the user lacks READ on the group, which is application.id"},
 	{is(kerr.TransactionalIDAuthorizationFailed), exitFailed, "the user lacks WRITE and DESCRIBE on transactional ids with the prefix application.id"},
 	{is(kerr.ClusterAuthorizationFailed), exitFailed, "the user lacks a right on the cluster"},
+	{is(kerr.InvalidTopicException), exitUsage, "this is not a topic name: it has 1 to 249 letters, digits, dots, dashes and underscores"},
 	{is(kerr.UnknownTopicOrPartition), exitNotFound, "the topic does not exist: processor topics plan shows what is missing, topics apply creates it"},
 	{says("not exist: "), exitNotFound, "processor topics plan shows what is missing"}, // our own packages' words
 	{is(kerr.GroupIDNotFound), exitNotFound, "the group does not exist: nothing ran under this application.id yet"},
@@ -43,7 +45,7 @@ var diagnoses = []diagnosis{
 	{is(syscall.ECONNREFUSED), exitUnavailable, "no broker listens at that address: check bootstrap.servers, and the broker's advertised.listeners"},
 	{is(pipeline.ErrUnreachable), exitUnavailable, "check bootstrap.servers, the network and the broker's advertised.listeners"},
 	{is(context.DeadlineExceeded), exitUnavailable, "the broker did not answer in time: check bootstrap.servers, and whether the cluster is healthy"},
-	{as[net.Error], exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
+	{isNetwork, exitUnavailable, "the broker cannot be reached: check bootstrap.servers, the network and the broker's advertised.listeners"},
 	{is(io.EOF), exitUnavailable, "the broker closed the connection: security.protocol may not fit the listener; look at the broker's log"},
 	{is(io.ErrUnexpectedEOF), exitUnavailable, "the broker closed the connection: security.protocol may not fit the listener; look at the broker's log"},
 	{retriable, exitUnavailable, "the cluster could not answer now: try again"},
@@ -63,6 +65,9 @@ func is(target error) func(error) bool {
 }
 
 func as[T error](err error) bool { return errors.As(err, new(T)) }
+
+// isNetwork leaves out what a file said: a bare errno passes for a net.Error too.
+func isNetwork(err error) bool { return as[net.Error](err) && !as[*fs.PathError](err) }
 
 func says(text string) func(error) bool {
 	return func(err error) bool { return strings.Contains(err.Error(), text) }

@@ -101,6 +101,8 @@ func (f feedFlags) check(cmd *cobra.Command, args []string) error {
 		}
 	}
 	switch {
+	case f.workload.Accounts < 1:
+		return usageErrorf("--accounts %d: give 1 or more", f.workload.Accounts)
 	case generating && (len(args) > 0 || f.layout != "" || f.fromTail):
 		return usageErrorf("--generate makes the input: give no file, --format or --from-tail with it")
 	case f.layout != "" && f.fromTail:
@@ -113,12 +115,29 @@ func (f feedFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// checkTopic keeps events out of the topics that the job itself writes: one foreign record there breaks its history for good.
+// Records of tail and of a format are let through: putting a copy back can be what somebody wants.
+func (f feedFlags) checkTopic(cfg Config) error {
+	if f.fromTail || f.layout != "" {
+		return nil
+	}
+	for _, w := range cfg.job().Topics() {
+		if w.Name == f.topic && w.Role != topics.RoleInput {
+			return usageErrorf("--topic %s: the job itself writes it, and an event there breaks its history: feed %s", f.topic, topology.Credits.Name)
+		}
+	}
+	return nil
+}
+
 func (c *cli) feed(cmd *cobra.Command, args []string, f feedFlags) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
 	}
 	cfg, err := c.config(cmd)
 	if err != nil {
+		return err
+	}
+	if err := f.checkTopic(cfg); err != nil {
 		return err
 	}
 	source, closeInput, err := c.openSource(cmd, args, f)

@@ -144,11 +144,18 @@ func (r *feedReport) failure(err error) error {
 	case err != nil:
 		return err
 	case r.Unacknowledged > 0:
-		return fail(exitUnavailable, fmt.Errorf("%d records were not acknowledged: %w", r.Unacknowledged, r.loss), "feed them again: event ids make it harmless")
+		return fail(exitUnavailable, fmt.Errorf("%s not acknowledged: %w", recordsWere(r.Unacknowledged), r.loss), "feed them again: event ids make it harmless")
 	case r.Refused > 0:
-		return fail(exitFailed, fmt.Errorf("%d records were refused", r.Refused), "the report names them; everything else was written")
+		return fail(exitFailed, fmt.Errorf("%s refused", recordsWere(r.Refused)), "the report names them; everything else was written")
 	}
 	return nil
+}
+
+func recordsWere(n int64) string {
+	if n == 1 {
+		return "1 record was"
+	}
+	return fmt.Sprintf("%d records were", n)
 }
 
 func tooLarge(err error) bool {

@@ -123,8 +123,11 @@ func (s tailLines) next() (*kgo.Record, int64, error) {
 	var t tailRecord
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&t); err != nil {
+	if err := errors.Join(d.Decode(&t), trailing(d)); err != nil {
 		return nil, s.number, &inputError{fmt.Errorf("no line of tail -o jsonl: %w", err)}
+	}
+	if t.Topic == "" && t.Key == nil && t.Value == nil {
+		return nil, s.number, &inputError{errors.New("no line of tail -o jsonl: it has neither topic nor key nor value")}
 	}
 	r := &kgo.Record{Key: t.Key, Value: t.Value, Timestamp: t.Timestamp}
 	for _, h := range t.Headers {
@@ -134,6 +137,14 @@ func (s tailLines) next() (*kgo.Record, int64, error) {
 		r.Partition = t.Partition
 	}
 	return r, s.number, nil
+}
+
+// trailing is an error when something follows the value that d has read: a second record would be lost.
+func trailing(d *json.Decoder) error {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the object; tail -o jsonl writes one a line, -o json does not")
+	}
+	return nil
 }
 
 // formatted reads records in franz-go's format language. After a mistake nobody knows where the next record begins, so it ends

@@ -167,6 +167,17 @@ func TestFeedRefusesWhatTheTopicCannotTakeAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestFeedFromTailRefusesWhatWouldLoseOrInventARecord(t *testing.T) {
+	b, _ := testBroker(t, credits, 1, nil)
+	line := `{"topic":"t","partition":0,"offset":0,"timestamp":"2026-01-01T00:00:00Z","key":"a","value":"x"}`
+	for _, input := range []string{"null", "{}", line + line, line + ",", line + " x"} {
+		r, errs, code := fed(t, b, input+"\n", "--from-tail")
+		if code != exitFailed || r.Acknowledged != 0 || r.Refused != 1 || !strings.Contains(errs, "1 record was refused") {
+			t.Errorf("%s: exit %d, %+v: %s", input, code, r, errs)
+		}
+	}
+}
+
 func TestFeedTakesAsMuchAsTheTopicAllows(t *testing.T) {
 	b, _ := testBroker(t, credits, 1, map[string]string{"max.message.bytes": "20000000"})
 	if r, errs, code := fed(t, b, `{"account_id":"a","x":"`+strings.Repeat("x", 10<<20)+`"}`); code != exitOK || r.Acknowledged != 1 {
@@ -266,6 +277,10 @@ func TestFeedRefusesFlagsThatContradict(t *testing.T) {
 		{[]string{"--generate", "3", "--duplicates", "150%"}, exitUsage, "no share"},
 		{[]string{"--generate", "3", "--duplicates", "70%", "--malformed", "70%"}, exitUsage, "add up"},
 		{[]string{"--rate", "-1"}, exitUsage, "--rate"},
+		{[]string{"--generate", "3", "--accounts", "0"}, exitUsage, "--accounts 0"},
+		{[]string{"--topic", "ledger-post-state"}, exitUsage, "the job itself writes"},
+		{[]string{"--topic", "ledger-updates", "--generate", "1"}, exitUsage, "the job itself writes"},
+		{[]string{"--topic", "ledger-dead-letters"}, exitUsage, "the job itself writes"},
 		{[]string{"-f", "%Q"}, exitUsage, "--format"},
 		{[]string{"/no/such/file"}, exitUsage, "/no/such/file"},
 		{[]string{"--topic", "nowhere"}, exitNotFound, "topics apply"},

@@ -50,7 +50,7 @@ func (k key) defaultValue(c *cli) string {
 // keys is the configuration, in the order in which people read it.
 var keys = []key{
 	text("application.id", groupApplication, "ledger", appName, func(c *Config) *string { return &c.ApplicationID },
-		"Names the consumer group and prefixes every topic and transactional id of this job. Two jobs with different ids are strangers; changing it starts from nothing."),
+		"Names the consumer group and prefixes the state topic, the dead letters and the transactional ids of this job. Changing it starts from nothing, but writes to the same ledger-updates and ledger-skipped: only one id may ever write there."),
 	text("group.instance.id", groupApplication, "", instanceName, func(c *Config) *string { return &c.GroupInstanceID },
 		"A fixed name of this process in the group, unique among all live ones (a StatefulSet's pod name). Empty: a name kept in state.dir. With a fixed name a stop does not leave the group, so that a rolling restart moves nothing."),
 	names("bootstrap.servers", groupConnection, "localhost:9092", func(c *Config) *[]string { return &c.BootstrapServers },

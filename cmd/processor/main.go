@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -20,12 +21,27 @@ func untilSignal(c *cli) context.Context {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		cancel(interruptedError{<-signals})
-		s := <-signals
+		first := <-signals
+		came := time.Now()
+		cancel(interruptedError{first})
+		s := secondSignal(signals, came, time.Now)
 		fmt.Fprintf(c.stderr, "error: %s again: aborted without draining\nhint: nothing is lost: the next start with the same state.dir decides what was open\n", s)
 		os.Exit(int(exitInterrupted))
 	}()
 	return ctx
+}
+
+// repeatWithin is how soon after the first signal another one says the same: timeout(1) signals its child and then the
+// whole process group, and a wrapper passes on the Ctrl-C that the terminal has sent to everybody.
+const repeatWithin = 500 * time.Millisecond
+
+// secondSignal waits for a signal that is no echo of the first one.
+func secondSignal(signals <-chan os.Signal, first time.Time, now func() time.Time) os.Signal {
+	for {
+		if s := <-signals; now().Sub(first) >= repeatWithin {
+			return s
+		}
+	}
 }
 
 // interruptedError is the cause of a context that a signal cancelled.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/vbauerster/cupwriter"
 )
 
@@ -39,6 +40,17 @@ func (f *outputFormat) orTable() outputFormat {
 		return formatTable
 	}
 	return *f
+}
+
+// withoutFormat refuses -o on a command that has no data in another form.
+func withoutFormat(cmd *cobra.Command, instead string) *cobra.Command {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("output") {
+			return usageErrorf("%s has no -o: %s", cmd.CommandPath(), instead)
+		}
+		return nil
+	}
+	return cmd
 }
 
 // list writes items of one kind to stdout, in the format of -o: aligned columns, one JSON array, or one object a line.

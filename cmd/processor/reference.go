@@ -12,7 +12,8 @@ import (
 // stands for is never printed; the reference itself may be.
 var reference = regexp.MustCompile(`\$\{([a-z]+):([^}]*)\}`)
 
-func isReference(s string) bool { return reference.MatchString(s) }
+// isOnlyReference reports whether nothing stands beside references.
+func isOnlyReference(s string) bool { return s != "" && reference.ReplaceAllString(s, "") == "" }
 
 // resolve replaces every reference in s.
 func (c *cli) resolve(s string) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -32,6 +33,12 @@ func TestExitCodesOfUsage(t *testing.T) {
 		{[]string{"version", "--nope"}, exitUsage, "unknown flag: --nope"},
 		{[]string{"version", "-o", "xml"}, exitUsage, `"xml" is no output format`},
 		{[]string{"config", "show", "--commit-interval-ms", "x"}, exitUsage, "not a whole number"},
+		{[]string{"demo", "-o", "json"}, exitUsage, "processor demo has no -o"},
+		{[]string{"config", "init", "-o", "json"}, exitUsage, "processor config init has no -o"},
+		{[]string{"run", "-o", "jsonl"}, exitUsage, "processor run has no -o"},
+		{[]string{"tail"}, exitUsage, "processor tail takes one topic"},
+		{[]string{"tail", "a", "b"}, exitUsage, "processor tail takes one topic"},
+		{[]string{"tail", "a", "--limit", "-1"}, exitUsage, "--limit -1"},
 	} {
 		cli, stdout, stderr := newTestCLI()
 		if code := cli.execute(t.Context(), c.args); code != c.code {
@@ -63,6 +70,9 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{&net.DNSError{Err: "no such host", Name: "kafka"}, exitUnavailable, "cannot be resolved"},
 		{context.DeadlineExceeded, exitUnavailable, "in time"},
 		{kerr.NotLeaderForPartition, exitUnavailable, "try again"},
+		{fmt.Errorf("topic a b: %w", kerr.InvalidTopicException), exitUsage, "a topic name"},
+		{&fs.PathError{Op: "mkdir", Path: "/proc/x", Err: syscall.ENOENT}, exitFailed, ""},
+		{&fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}, exitFailed, ""},
 	} {
 		var stderr bytes.Buffer
 		if code := exitOf(t.Context(), &stderr, c.err, false); code != c.code {

@@ -35,7 +35,7 @@ func newRun(c *cli) *cobra.Command {
 		}
 		return c.runProcessor(cmd.Context(), cfg, o)
 	}
-	return cmd
+	return withoutFormat(cmd, "it prints nothing on stdout; /status of admin.listen is JSON")
 }
 
 // runProcessor runs the job until ctx ends or it cannot go on. An end that a signal asked for is no error.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,9 +100,22 @@ func TestRunAbortsOnTheSecondSignal(t *testing.T) {
 	p := hangingRun(t)
 	interrupt(t, p)
 	eventually(t, "the log says that it drains", func() bool { return strings.Contains(p.stderr.String(), "msg=draining") })
-	interrupt(t, p)
+	timer := time.AfterFunc(2*repeatWithin, func() { interrupt(t, p) })
+	defer timer.Stop()
 	if code := p.wait(t, 20*time.Second); code != exitInterrupted || !strings.Contains(p.stderr.String(), "aborted without draining") {
 		t.Errorf("exit %d:\n%s", code, p.stderr.String())
+	}
+}
+
+func TestOneStopThatArrivesTwiceIsNoSecondSignal(t *testing.T) {
+	// timeout(1) and wrappers that pass Ctrl-C on deliver one wish to stop as two signals.
+	signals, now := make(chan os.Signal, 3), time.Now()
+	signals <- syscall.SIGTERM
+	signals <- os.Interrupt
+	clock := []time.Duration{repeatWithin / 2, repeatWithin}
+	s := secondSignal(signals, now, func() time.Time { d := clock[0]; clock = clock[1:]; return now.Add(d) })
+	if s != os.Interrupt || len(clock) != 0 {
+		t.Errorf("%v was the second signal, %d left", s, len(clock))
 	}
 }
 

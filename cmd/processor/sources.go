@@ -89,7 +89,7 @@ func changedFlags(cmd *cobra.Command) (map[string]setting, []error) {
 			continue
 		}
 		e := setting{k, f.Value.String(), "--" + f.Name}
-		if k.secret && !isReference(e.raw) {
+		if k.secret && e.raw != "" && !isOnlyReference(e.raw) {
 			problems = append(problems, fmt.Errorf("%s: a secret on the command line can be read by every process of the machine; write --%s '${env:NAME}' or '${file:/path}'", k.name, f.Name))
 			continue
 		}

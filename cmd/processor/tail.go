@@ -41,7 +41,12 @@ func newTail(c *cli) *cobra.Command {
 			"--to-end stops at the last committed record there was at the start, whatever stands behind it (transaction markers, aborted records, open\n" +
 			"transactions: it says whose). A format (-f) is franz-go's: https://pkg.go.dev/github.com/twmb/franz-go/pkg/kgo#NewRecordFormatter",
 		Example: "  processor tail ledger-updates --to-end\n  processor tail credit-events --from -10 -o jsonl\n  processor tail credit-events -f '%p/%o %k %v\\n'",
-		Args:    cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%s takes one topic, got %d", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
 	}
 	configFlags(cmd, groupConnection)
 	cmd.Flags().StringVar(&f.from, "from", "start", "where to begin: start, end, an offset, -n (the last n offsets of each partition) or a time (RFC 3339)")
@@ -55,6 +60,9 @@ func newTail(c *cli) *cobra.Command {
 }
 
 func (c *cli) tail(cmd *cobra.Command, topic string, f tailFlags) error {
+	if f.limit < 0 {
+		return usageErrorf("--limit %d: give a number of records, 0 for no limit", f.limit)
+	}
 	cfg, err := c.config(cmd)
 	if err != nil {
 		return err
@@ -105,7 +113,7 @@ func (t *tailer) start(ctx context.Context) error {
 		}
 	}
 	if len(t.flags.partitions) > 0 {
-		partitions = t.flags.partitions
+		partitions = slices.Compact(slices.Sorted(slices.Values(t.flags.partitions)))
 	}
 	bounds, err := lookUp(ctx, t.admin, topic, partitions)
 	if err != nil {

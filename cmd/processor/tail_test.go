@@ -318,6 +318,14 @@ func TestTailFollowsMovedLeaders(t *testing.T) {
 	}
 }
 
+func TestTailReadsAPartitionOnceThatIsNamedTwice(t *testing.T) {
+	b, cl := testBroker(t, "events", 2, nil)
+	produce(t, cl, &kgo.Record{Topic: "events", Partition: 1, Value: []byte("x")})
+	if out, errs, code := processor(t, b, "", "tail", "events", "--to-end", "-p", "1", "-p", "1,1"); code != exitOK || countLines(out) != 1 {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
 func TestTailRefusesWhatIsNotThere(t *testing.T) {
 	b, _ := testBroker(t, "events", 2, nil)
 	for _, c := range []struct {
@@ -325,7 +333,7 @@ func TestTailRefusesWhatIsNotThere(t *testing.T) {
 		code exitCode
 		says string
 	}{
-		{[]string{"tail"}, exitUsage, "accepts 1 arg"},
+		{[]string{"tail"}, exitUsage, "takes one topic"},
 		{[]string{"tail", "nowhere"}, exitNotFound, "nowhere"},
 		{[]string{"tail", "events", "-p", "7"}, exitNotFound, "no partition 7"},
 		{[]string{"tail", "events", "--from", "yesterday"}, exitUsage, "--from"},
