@@ -144,7 +144,7 @@ func table(m map[string]int64) string {
 // ended, so only the story "dead-token" tells of it.
 func leastOf() map[string]int64 {
 	return map[string]int64{
-		"commits": 10_000, "aborts": 20, "rebuilds": 100, "unknown outcomes": 100, "(false, nil)": 25, "deadlines": 25,
+		"commits": 10_000, "aborts": 8, "rebuilds": 100, "unknown outcomes": 100, "(false, nil)": 25, "deadlines": 25,
 		"refused records": 10, "interrupted restores": 10, "restores ended by proof": 20,
 		"warm restores": 150, "lost tasks": 500, "fenced": 1, "answers with a late marker": 500,
 		"events": 200_000, "aborted upstream transactions": 1000,
