@@ -25,6 +25,7 @@ type diagnosis struct {
 }
 
 var diagnoses = []diagnosis{
+	{is(pipeline.ErrNotDrained), exitFailed, "nothing is lost: the next start with the same state.dir decides what was open"},
 	{is(kerr.SaslAuthenticationFailed), exitFailed, "the broker knows no such user or password: check sasl.username and sasl.password"},
 	{is(kerr.UnsupportedSaslMechanism), exitFailed, "the broker does not offer this sasl.mechanism: ask for its sasl.enabled.mechanisms"},
 	{is(kerr.TopicAuthorizationFailed), exitFailed, "the user lacks a right on the topic: have READ, WRITE and DESCRIBE granted"},

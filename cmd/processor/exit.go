@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/tallystick/tallystick/pipeline"
 )
 
 // exitCode is the command's answer to a script. The numbers are part of the interface and never change.
@@ -74,7 +76,7 @@ func red(s string, colour bool) string {
 
 // classify finds the failure in err, or makes one from what is known about the error.
 func classify(ctx context.Context, err error) *failure {
-	if i := (interruptedError{}); errors.As(context.Cause(ctx), &i) && errors.Is(err, context.Canceled) {
+	if i := (interruptedError{}); errors.As(context.Cause(ctx), &i) && errors.Is(err, context.Canceled) && !errors.Is(err, pipeline.ErrNotDrained) {
 		return &failure{exitInterrupted, i, ""}
 	}
 	f := (*failure)(nil)

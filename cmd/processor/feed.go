@@ -115,10 +115,13 @@ func (f feedFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// copies reports whether the input is records and not events.
+func (f feedFlags) copies() bool { return f.fromTail || f.layout != "" }
+
 // checkTopic keeps events out of the topics that the job itself writes: one foreign record there breaks its history for good.
 // Records of tail and of a format are let through: putting a copy back can be what somebody wants.
 func (f feedFlags) checkTopic(cfg Config) error {
-	if f.fromTail || f.layout != "" {
+	if f.copies() {
 		return nil
 	}
 	for _, w := range cfg.job().Topics() {
@@ -148,6 +151,10 @@ func (c *cli) feed(cmd *cobra.Command, args []string, f feedFlags) error {
 	target, err := describeTarget(cmd.Context(), cfg, f.topic)
 	if err != nil {
 		return err
+	}
+	if target.keyed && !f.copies() {
+		return fail(exitUsage, fmt.Errorf("topic %s is compacted: the next event of an account would delete this one", f.topic),
+			"events belong into a topic with cleanup.policy=delete; --from-tail and --format copy records into a compacted one")
 	}
 	client, err := cfg.newClient(target.options(pipeline.Partitioner(cfg.Partitioner), f.keepPartitions)...)
 	if err != nil {

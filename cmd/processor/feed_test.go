@@ -167,6 +167,19 @@ func TestFeedRefusesWhatTheTopicCannotTakeAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestFeedKeepsEventsOutOfACompactedTopic(t *testing.T) {
+	b, _ := testBroker(t, "other-post-state", 1, map[string]string{"cleanup.policy": "compact"})
+	for _, args := range [][]string{nil, {"--generate", "1"}} {
+		r, errs, code := fed(t, b, "{\"account_id\":\"a\"}\n", append(args, "--topic", "other-post-state")...)
+		if code != exitUsage || r.Acknowledged != 0 || !strings.Contains(errs, "compacted") || !strings.Contains(errs, "hint: ") {
+			t.Errorf("%q: exit %d, %+v: %s", args, code, r, errs)
+		}
+	}
+	if r, errs, code := fed(t, b, "a b\n", "-f", "%k %v\n", "--topic", "other-post-state"); code != exitOK || r.Acknowledged != 1 {
+		t.Errorf("exit %d, %+v: %s", code, r, errs)
+	}
+}
+
 func TestFeedFromTailRefusesWhatWouldLoseOrInventARecord(t *testing.T) {
 	b, _ := testBroker(t, credits, 1, nil)
 	line := `{"topic":"t","partition":0,"offset":0,"timestamp":"2026-01-01T00:00:00Z","key":"a","value":"x"}`

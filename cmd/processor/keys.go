@@ -118,7 +118,7 @@ var keys = []key{
 	listen("admin.listen", groupOperations, "127.0.0.1:8090", func(c *Config) *string { return &c.AdminListen },
 		"Address of /livez, /readyz and /status. Loopback unless told otherwise, because it has no password. off: no port."),
 	millis("drain.timeout.ms", groupOperations, "10000", 1, 3_600_000, func(c *Config) *dur { return &c.DrainTimeout },
-		"After the first SIGTERM or SIGINT: how long to finish the open transaction and leave. Keep the supervisor's grace period longer."),
+		"After the first SIGTERM or SIGINT: how long to finish the open transaction, and again to leave. Keep the supervisor's grace period longer than the double."),
 }
 
 // fixedKeys are keys that a Kafka Streams or client configuration often holds and that have one possible value here.

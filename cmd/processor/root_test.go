@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/tallystick/tallystick/pipeline"
 )
 
 func TestExitCodesOfUsage(t *testing.T) {
@@ -69,6 +71,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{fmt.Errorf("dial: %w", x509.HostnameError{Host: "b", Certificate: &x509.Certificate{}}), exitFailed, "advertised.listeners"},
 		{&net.DNSError{Err: "no such host", Name: "kafka"}, exitUnavailable, "cannot be resolved"},
 		{context.DeadlineExceeded, exitUnavailable, "in time"},
+		{fmt.Errorf("topic x: %w", context.DeadlineExceeded), exitUnavailable, "in time"},
 		{kerr.NotLeaderForPartition, exitUnavailable, "try again"},
 		{fmt.Errorf("topic a b: %w", kerr.InvalidTopicException), exitUsage, "a topic name"},
 		{&fs.PathError{Op: "mkdir", Path: "/proc/x", Err: syscall.ENOENT}, exitFailed, ""},
@@ -100,6 +103,16 @@ func TestInterruptedWorkExits130(t *testing.T) {
 	}
 	if want := "error: stopped by signal: terminated\n"; stderr.String() != want {
 		t.Errorf("prints %q", stderr.String())
+	}
+}
+
+func TestAStopThatCouldNotCommitSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(interruptedError{syscall.SIGTERM})
+	var stderr bytes.Buffer
+	code := exitOf(ctx, &stderr, fmt.Errorf("worker 0: %w: %w", pipeline.ErrNotDrained, context.Canceled), false)
+	if code != exitFailed || !strings.Contains(stderr.String(), "did not commit") || !strings.Contains(stderr.String(), "nothing is lost") {
+		t.Errorf("exit %d: %s", code, stderr.String())
 	}
 }
 

@@ -22,8 +22,10 @@ func newRun(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Process events until a signal; then commit, leave and exit",
-		Long: "run processes credit-events until SIGTERM or SIGINT. Then it commits the open transaction, closes, and exits 0 within\n" +
-			"drain.timeout.ms; a second signal ends it at once, and the next start decides what was open.",
+		Long: "run processes credit-events until SIGTERM or SIGINT. Then it commits the open transaction, closes and exits 0,\n" +
+			"in milliseconds while the brokers answer. When they hang, it waits drain.timeout.ms for the commit and as long again for leaving, then\n" +
+			"exits 1: give the supervisor's grace period more than the double. A second signal, half a second later or more, ends it at once (exit\n" +
+			"130), and the next start decides what was open.",
 		Example: "  processor run --bootstrap-servers kafka-1:9092\n  processor run --config processor.yaml",
 	}
 	configFlags(cmd, allGroups()...)

@@ -91,7 +91,7 @@ func (c *cli) planTopics(ctx context.Context, admin *topics.Admin, wants []topic
 		return err
 	}
 	if err := steps.Refused(); err != nil {
-		return refusedTopics(err)
+		return refusedTopics(err, "")
 	}
 	if len(steps.Pending()) > 0 {
 		return silent(exitUsage)
@@ -115,13 +115,17 @@ func (c *cli) applyTopics(ctx context.Context, admin *topics.Admin, wants []topi
 		err = errors.Join(c.printSteps(steps), err)
 	}
 	if err != nil && steps.Refused() != nil {
-		return refusedTopics(err)
+		done := "nothing was created; "
+		if slices.ContainsFunc(steps, func(s topics.Step) bool { return s.Action == created }) {
+			done = ""
+		}
+		return refusedTopics(err, done)
 	}
 	return err
 }
 
-func refusedTopics(err error) error {
-	return fail(exitFailed, err, "run refuses these topics too; each line ends with its remedy")
+func refusedTopics(err error, done string) error {
+	return fail(exitFailed, err, done+"run refuses these topics too; each line ends with its remedy")
 }
 
 // printSteps writes the steps; a table is followed by the settings of new topics and by the reasons, one a line.

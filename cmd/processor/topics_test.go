@@ -64,6 +64,9 @@ func TestTopicsRefuseWithReasonsAndCreateNothing(t *testing.T) {
 	}
 	for _, verb := range []string{"plan", "apply"} {
 		_, errs, code := processor(t, b, "", "topics", verb)
+		if strings.Contains(errs, "nothing was created") != (verb == "apply") {
+			t.Errorf("%s says %s", verb, errs)
+		}
 		if code != exitFailed || !strings.Contains(errs, "topic ledger-post-state: cleanup.policy: delete: retention would delete state") || !strings.Contains(errs, "hint: ") {
 			t.Errorf("%s exits %d: %s", verb, code, errs)
 		}
