@@ -69,6 +69,8 @@ func truncate(t *testing.T, w *world, topic string, before int64) {
 	}
 }
 
+// Guarantee: G5
+// Sabotage: damaged-between-runs
 func TestDamageIsNamedAndNothingIsProcessedOnIt(t *testing.T) {
 	for _, d := range damages() {
 		t.Run(d.name, func(t *testing.T) {
