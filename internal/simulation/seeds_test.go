@@ -123,6 +123,9 @@ func (pl plan) test(t *testing.T, total *tally) {
 		w.tally.ghosts.Add(int64(w.feeder.aborted))
 		w.tally.seconds.Add(int64(time.Since(j.began).Seconds()))
 		total.add(&w.tally)
+		if d := w.tally.drain.Load(); d > 20 {
+			t.Logf("seed %d drained in %d s", pl.seed, d)
+		}
 		if w.feeder.fed < pl.events {
 			t.Errorf("seed %d: only %d events were fed", pl.seed, w.feeder.fed)
 		}

@@ -21,8 +21,9 @@ type tally struct {
 	unknown, falseNil, deadlines, tokensLost, refused atomic.Int64 // causes of aborts and rebuilds
 	assigned, restored, proofs, warm                  atomic.Int64
 	lost, fenced, stopped, violated                   atomic.Int64
-	lagged, evicted, restarts                         atomic.Int64
-	events, ghosts, seconds, undrained                atomic.Int64 // fed for good, fed in vain, simulated
+	lagged, evicted, restarts, undrained              atomic.Int64
+	events, ghosts                                    atomic.Int64 // fed to stay, upstream transactions that aborted
+	seconds, drain                                    atomic.Int64 // simulated; the longest drain
 
 	mu    sync.Mutex
 	kinds map[string]int64 // faults injected
@@ -88,17 +89,37 @@ func (t *tally) acted(hits map[string]int) {
 
 // counters lists the numbers by name.
 func (t *tally) counters() map[string]int64 {
-	return map[string]int64{
-		"commits": t.commits.Load(), "aborts": t.aborts.Load(), "rebuilds": t.rebuilds.Load(),
-		"unknown outcomes": t.unknown.Load(), "(false, nil)": t.falseNil.Load(), "deadlines": t.deadlines.Load(),
-		"tokens lost in a transaction": t.tokensLost.Load(), "refused records": t.refused.Load(),
-		"assigned": t.assigned.Load(), "restored": t.restored.Load(), "interrupted restores": t.assigned.Load() - t.restored.Load(),
-		"restores ended by proof": t.proofs.Load(), "warm restores": t.warm.Load(),
-		"lost tasks": t.lost.Load(), "fenced": t.fenced.Load(), "stopped tasks": t.stopped.Load(), "violations": t.violated.Load(),
-		"answers with a late marker": t.lagged.Load(), "members evicted by hand": t.evicted.Load(),
-		"restarts by the supervisor": t.restarts.Load(),
-		"events":                     t.events.Load(), "aborted upstream transactions": t.ghosts.Load(), "simulated hours": t.seconds.Load() / 3600,
+	m := map[string]int64{}
+	for name, n := range map[string]*atomic.Int64{
+		"commits":                       &t.commits,
+		"aborts":                        &t.aborts,
+		"rebuilds":                      &t.rebuilds,
+		"unknown outcomes":              &t.unknown,
+		"(false, nil)":                  &t.falseNil,
+		"deadlines":                     &t.deadlines,
+		"tokens lost in a transaction":  &t.tokensLost,
+		"refused records":               &t.refused,
+		"assigned tasks":                &t.assigned,
+		"restored tasks":                &t.restored,
+		"restores ended by proof":       &t.proofs,
+		"warm restores":                 &t.warm,
+		"lost tasks":                    &t.lost,
+		"stopped tasks":                 &t.stopped,
+		"fenced ids":                    &t.fenced,
+		"violations":                    &t.violated,
+		"answers with a late marker":    &t.lagged,
+		"members evicted by hand":       &t.evicted,
+		"restarts by the supervisor":    &t.restarts,
+		"stops amid a commit":           &t.undrained,
+		"events":                        &t.events,
+		"aborted upstream transactions": &t.ghosts,
+		"simulated seconds":             &t.seconds,
+		"seconds of the longest drain":  &t.drain,
+	} {
+		m[name] = n.Load()
 	}
+	m["interrupted restores"] = t.assigned.Load() - t.restored.Load()
+	return m
 }
 
 // add adds the counts of one world.
@@ -114,6 +135,7 @@ func (t *tally) add(o *tally) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.drain.Store(max(t.drain.Load(), o.drain.Load()))
 	if t.kinds == nil {
 		t.kinds, t.acts = map[string]int64{}, map[string]int64{}
 	}
@@ -146,7 +168,7 @@ func leastOf() map[string]int64 {
 	return map[string]int64{
 		"commits": 10_000, "aborts": 8, "rebuilds": 100, "unknown outcomes": 100, "(false, nil)": 25, "deadlines": 25,
 		"refused records": 10, "interrupted restores": 10, "restores ended by proof": 20,
-		"warm restores": 150, "lost tasks": 500, "fenced": 1, "answers with a late marker": 500,
+		"warm restores": 150, "lost tasks": 500, "fenced ids": 1, "answers with a late marker": 500,
 		"events": 200_000, "aborted upstream transactions": 1000,
 	}
 }

@@ -199,12 +199,14 @@ func (w *world) finish(rest int) {
 
 // settle waits until the group has committed every offset of the input.
 func (w *world) settle() {
-	deadline := time.Now().Add(w.patience)
-	last, moved := int64(-1), time.Now()
+	began := time.Now()
+	deadline := began.Add(w.patience)
+	last, moved := int64(-1), began
 	for {
 		lag, committed, err := w.lag()
 		if err == nil && lag == 0 {
 			w.journal.logf("schedule.txt", "drained")
+			w.tally.drain.Store(int64(time.Since(began).Seconds()))
 			return
 		}
 		if committed != last {
