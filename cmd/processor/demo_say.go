@@ -75,7 +75,7 @@ func (d *demo) sayCounts(title string, counts map[string]int64) {
 const shownViolations = 2
 
 func (d *demo) sayVerdict(r verify.Report) {
-	d.say("verify    %s (%s records, %s)", resultText(r), thousands(r.Records), milliseconds(r.Took))
+	d.say("verify    %s (%s records, %s)", resultText(r, nil), thousands(r.Records), milliseconds(r.Took))
 	for _, v := range r.Violations[:min(shownViolations, len(r.Violations))] {
 		d.say("%s", v)
 	}

@@ -75,13 +75,32 @@ func (c *cli) verify(ctx context.Context, cfg Config, o auditOptions) error {
 	if err != nil && report.Inputs == 0 && report.OK() {
 		return undecided(err)
 	}
-	if err := printOne(c, report, reportText(report)); err != nil {
+	if err := printOne(c, newVerdict(report, err), reportText(report, err)); err != nil {
 		return err
 	}
 	if !report.OK() {
 		return fail(exitCheckFailed, errors.Join(errViolated, err), "keep the topics as they are: the records above are the evidence")
 	}
 	return undecided(err)
+}
+
+// verdict is the report as JSON: a script reads its result, and not the absence of violations, which proves nothing where
+// nothing could be judged.
+type verdict struct {
+	verify.Report
+	Result    string `json:"result"`              // ok, violated, undecided
+	Undecided string `json:"undecided,omitempty"` // what could not be judged, and why
+}
+
+func newVerdict(r verify.Report, err error) verdict {
+	v := verdict{Report: r, Result: "ok"}
+	if err != nil {
+		v.Result, v.Undecided = "undecided", err.Error()
+	}
+	if !r.OK() {
+		v.Result = "violated"
+	}
+	return v
 }
 
 var errViolated = errors.New("the history is violated")
@@ -112,8 +131,9 @@ func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, erro
 	})
 }
 
-// reportText is the report for people: counts, sums, and each violation with its evidence.
-func reportText(r verify.Report) string {
+// reportText is the report for people: counts, sums, and each violation with its evidence. err is what kept
+// verify from judging all of it.
+func reportText(r verify.Report, err error) string {
 	rows := [][]string{
 		{"job", r.App},
 		{"inputs judged", fmt.Sprintf("%s in %s, %s not processed yet", thousands(r.Inputs), plural(r.Partitions, "partition"), thousands(r.NotYetProcessed))},
@@ -132,7 +152,7 @@ func reportText(r verify.Report) string {
 	for _, o := range r.OpenTransactions {
 		rows = append(rows, []string{"still open", fmt.Sprintf("%s/%d from offset %d to %d: not judged", o.Topic, o.Partition, o.Stable, o.End)})
 	}
-	rows = append(rows, []string{"read", fmt.Sprintf("%s records in %s", thousands(r.Records), milliseconds(r.Took))}, []string{"result", resultText(r)})
+	rows = append(rows, []string{"read", fmt.Sprintf("%s records in %s", thousands(r.Records), milliseconds(r.Took))}, []string{"result", resultText(r, err)})
 	text := aligned(rows)
 	for _, v := range r.Violations {
 		text += v.String() + "\n"
@@ -140,7 +160,10 @@ func reportText(r verify.Report) string {
 	return text
 }
 
-func resultText(r verify.Report) string {
+func resultText(r verify.Report, err error) string {
+	if r.OK() && err != nil {
+		return "UNDECIDED: nothing violated in what could be judged; the error says what could not"
+	}
 	if r.OK() {
 		return "OK: every event has exactly one outcome, sums, state and offsets agree"
 	}

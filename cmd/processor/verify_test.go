@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/verify"
@@ -45,8 +46,11 @@ func TestVerifyExitsByWhatItFinds(t *testing.T) {
 	}
 	cli, stdout, stderr = newTestCLI()
 	code := cli.execute(t.Context(), append(flags, "-o", "json"))
-	var r verify.Report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || code != exitOK || r.Inputs != 300 || !r.OK() {
+	var r struct {
+		verify.Report
+		Result string
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || code != exitOK || r.Inputs != 300 || !r.OK() || r.Result != "ok" {
 		t.Errorf("exit %d, %v: %s%s", code, err, stdout, stderr)
 	}
 
@@ -94,6 +98,32 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestVerifyDoesNotSayOKWhenItCouldNotDecide(t *testing.T) {
+	_, cfg := startJob(t)
+	processSome(t, cfg, 300)
+	client, err := cfg.newClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: topology.Updates.Name, Partition: 1, At: 1})
+	if deleted, err := kadm.NewClient(client).DeleteRecords(t.Context(), offsets); err != nil || deleted.Error() != nil {
+		t.Fatal(err, deleted.Error())
+	}
+	flags := []string{"verify", "--bootstrap-servers", strings.Join(cfg.BootstrapServers, ",")}
+	cli, stdout, stderr := newTestCLI()
+	if code := cli.execute(t.Context(), flags); code != exitUnavailable || strings.Contains(stdout.String(), "OK") || !strings.Contains(stdout.String(), "UNDECIDED: nothing violated") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+	cli, stdout, stderr = newTestCLI()
+	code := cli.execute(t.Context(), append(flags, "-o", "json"))
+	var r struct{ Result, Undecided string }
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || code != exitUnavailable || r.Result != "undecided" || !strings.Contains(r.Undecided, "ledger-updates/1 starts at offset 1") {
+		t.Errorf("exit %d, %v: %s%s", code, err, stdout, stderr)
+	}
+}
+
 func TestUndecidedIsUnavailable(t *testing.T) {
 	err := fmt.Errorf("verify: %w", &verify.UndecidedError{Partition: 2, Reason: "a transaction is open"})
 	wantHint(t, undecided(err), exitUnavailable, "nothing proven")
@@ -116,7 +146,7 @@ func TestReportTextNamesEverything(t *testing.T) {
 		OpenTransactions: []verify.OpenTransaction{{Topic: "ledger-updates", Partition: 1, Stable: 7, End: 9}},
 		Violations:       []verify.Violation{{Verdict: verify.Money, Text: "INR differs"}}, Counts: map[verify.Verdict]int64{verify.Money: 1},
 	}
-	text := reportText(r)
+	text := reportText(r, nil)
 	for _, want := range []string{"1,234 in 1 partition", "13: account_closed 9, overflow 2, unknown_account 2", "whose dedupe.window had passed",
 		"credits 2.00 − debits 1.00 = balances 1.01", "ledger-updates/1 from offset 7 to 9", "VIOLATED: money 1", "\nmoney: INR differs"} {
 		if !strings.Contains(text, want) {
