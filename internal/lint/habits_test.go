@@ -15,7 +15,7 @@ func TestTestsDoNotSleepOutsideBubbles(t *testing.T) { report(t, sleeps(open(t))
 
 func TestSilentSkipsAreFound(t *testing.T) {
 	tr := sketch(t, "a/a_test.go", "package a\nfunc f(t *testing.T) {\n"+
-		"\tt.Skip()\n"+
+		"\tf.Skip()\n"+
 		"\tt.SkipNow()\n"+
 		"\tt.Skip(\"no broker on this machine today, sorry\")\n"+
 		"\tt.Skip(\"the clients' mutexes need a tag: `go test -tags synctests ./internal/simulation` runs it\")\n"+
