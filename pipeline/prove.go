@@ -33,7 +33,7 @@ func (w *worker) violated(id TaskID, err error) {
 // prove checks a restored base against the group's offset and the input (I1 to I4) and sets the task's start.
 //
 //	I1  appliedNext == the group's committed offset
-//	I2  the marker's txnSeq == the one in the offset's metadata
+//	I2  the marker's txnSeq and digest == those in the offset's metadata
 //	I3  the digest of the contents == the marker's
 //	I4  the input's log start <= appliedNext: nothing unread was deleted
 func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, committed session.CommittedOffset) error {
@@ -82,7 +82,9 @@ func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) 
 	case err != nil:
 		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: stop the processors and delete the group's offset of this topic: the marker then counts", committed.Next, err)}
 	case meta.TxnSeq != m.TxnSeq:
-		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d", m.TxnSeq, meta.TxnSeq)}
+		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d: they were not written together; use a new application.id", m.TxnSeq, meta.TxnSeq)}
+	case meta.Digest != m.Digest:
+		return &offsetMismatch{"I2", fmt.Sprintf("the marker of transaction %d has digest %016x, the committed offset says %016x: they were not written together; use a new application.id", m.TxnSeq, m.Digest, meta.Digest)}
 	}
 	return nil
 }
