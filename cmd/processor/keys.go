@@ -97,7 +97,7 @@ var keys = []key{
 	path("state.dir", groupEngine, defaultStateDir, func(c *Config) *string { return &c.StateDir },
 		"Where this process keeps its name and its lock. It must survive restarts: with it a killed process is back in milliseconds, without it after a session timeout. Default: $XDG_STATE_HOME/tallystick, else the one below."),
 	integer("state.memory.max.bytes", groupEngine, "0", 0, 1<<50, func(c *Config, n int64) { c.StateMemoryMax = n },
-		"What the state of all tasks may need by the estimate at start; above it, run refuses and names the dedupe.window that would fit. 0: half of the memory of the machine or cgroup."),
+		"What the remembered event ids may need when the window is full, by the estimate at start (rows of tables are not counted); above it, run refuses and names the dedupe.window that would fit. 0: half of the memory of the machine or cgroup."),
 	oneOf("partitioner", groupEngine, "murmur2", []string{"murmur2", "crc32", "fnv1a"}, func(c *Config) *string { return &c.Partitioner },
 		"How the producers of the input map a key to a partition: murmur2 is Java's default, crc32 librdkafka's (consistent), fnv1a Sarama's. A record on another partition than its key's is a dead letter."),
 
