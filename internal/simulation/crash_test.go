@@ -23,8 +23,9 @@ type crash struct {
 }
 
 // The modes. A process dies before its request is sent, or after the broker acted on it, or stands still there for longer
-// than its session and its transaction may last, and then goes on.
-var crashModes = []string{"before", "after", "freeze"}
+// than its session and its transaction may last, and then goes on. The last two strike the successor of a process that died
+// when its transaction was committed and it did not know: that is, they strike the recovery.
+var crashModes = []string{"before", "after", "freeze", "recovery before", "recovery after"}
 
 const crashShards = 2 // worlds of one mode at once
 
@@ -83,12 +84,12 @@ func TestEveryCrashPoint(t *testing.T) {
 }
 
 func (c crash) repeat() string {
-	return fmt.Sprintf("MODE=%s K=%d go test -tags synctests -run TestEveryCrashPoint -count=20 -failfast ./internal/simulation", c.mode, c.k)
+	return fmt.Sprintf("MODE='%s' K=%d go test -tags synctests -run TestEveryCrashPoint -count=20 -failfast ./internal/simulation", c.mode, c.k)
 }
 
 // test runs one crash point in a bubble of its own. It reports whether the process sent a k-th request at all.
 func (c crash) test(t *testing.T, count *crashCount) (hit bool) {
-	dir := evidence(fmt.Sprintf("crash-%s-%d", c.mode, c.k))
+	dir := evidence(strings.ReplaceAll(fmt.Sprintf("crash-%s-%d", c.mode, c.k), " ", "-"))
 	stop := guard(worldPatience, dir, c.repeat())
 	defer stop()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,6 +120,9 @@ func (c crash) run(w *world) (key int16) {
 	w.feeder.orders <- 120
 	struck := make(chan int16, 1)
 	p := w.prepare(0, 1, "")
+	if c.recovery() {
+		p = w.successor(p)
+	}
 	p.net.watch = c.strike(p, struck)
 	w.enter(p)
 	go func() {
@@ -147,6 +151,26 @@ func (c crash) run(w *world) (key int16) {
 	return key
 }
 
+func (c crash) recovery() bool { return strings.HasPrefix(c.mode, "recovery") }
+
+// successor lets a process die at its third commit, whose answer is lost, and prepares the next incarnation.
+func (w *world) successor(p *process) *process {
+	sprung := make(chan struct{})
+	p.net.arm(&rule{name: "kill", key: keyEndTxn, skip: 2, left: 1, order: order{deed: dropResponse, then: func() { p.kill(); close(sprung) }}})
+	p.start()
+	for range 20 {
+		w.feeder.orders <- 10
+		select {
+		case <-sprung:
+			return w.prepare(0, 1, p.dir)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	w.fail("no third commit")
+	p.kill()
+	return w.prepare(0, 1, p.dir)
+}
+
 func (c crash) strike(p *process, struck chan<- int16) func(request) order {
 	return func(r request) order {
 		if r.n != c.k {
@@ -154,9 +178,9 @@ func (c crash) strike(p *process, struck chan<- int16) func(request) order {
 		}
 		o := order{then: func() { p.kill(); struck <- r.key }}
 		switch c.mode {
-		case "before":
+		case "before", "recovery before":
 			o.deed = dropRequest
-		case "after":
+		case "after", "recovery after":
 			o.deed = dropResponse
 		default:
 			o.then = func() { p.net.freeze(); struck <- r.key }
