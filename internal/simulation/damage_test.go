@@ -82,7 +82,7 @@ func TestDamageIsNamedAndNothingIsProcessedOnIt(t *testing.T) {
 				w := newWorld(t, 1, 2, newJournal())
 				d.test(t, w)
 				if t.Failed() {
-					w.journal.keep(dir)
+					w.keep(dir)
 					t.Logf("evidence: %s", dir)
 				}
 			})

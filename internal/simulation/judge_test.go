@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/tallystick/tallystick/internal/verify"
 	"github.com/tallystick/tallystick/ledger"
 	"github.com/tallystick/tallystick/ledger/generate"
@@ -30,7 +33,44 @@ func (w *world) judge() (verify.Report, []string) {
 	if err == nil && len(verdicts) == 0 {
 		w.compare(&report)
 	}
+	if w.verdict() != "" {
+		w.history(ctx)
+	}
 	return report, verdicts
+}
+
+// history writes all topics into the journal, each with the records of aborted transactions too.
+func (w *world) history(ctx context.Context) {
+	for _, topic := range []string{inputTopic, updatesTopic, skippedTopic, deadTopic, stateTopic} {
+		ends, err := kadm.NewClient(w.admin).ListEndOffsets(ctx, topic)
+		if err != nil {
+			w.fail("history of %s: %v", topic, err)
+			return
+		}
+		ends.Each(func(end kadm.ListedOffset) { w.partition(ctx, topic, end.Partition, end.Offset) })
+	}
+}
+
+func (w *world) partition(ctx context.Context, topic string, p int32, end int64) {
+	from := map[string]map[int32]kgo.Offset{topic: {p: kgo.NewOffset().AtStart()}}
+	client, err := kgo.NewClient(append(w.direct(), kgo.ConsumePartitions(from), kgo.KeepControlRecords())...)
+	if err != nil {
+		w.fail("history of %s: %v", topic, err)
+		return
+	}
+	defer client.Close()
+	for next := int64(0); next < end && ctx.Err() == nil; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil {
+			w.journal.logf("history-"+topic+".txt", "partition %d: %v", p, err)
+			return
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			next = r.Offset + 1
+			w.journal.logf("history-"+topic+".txt", "%d/%d %s producer %d/%d control=%v key=%q value=%q headers=%q", p, r.Offset,
+				r.Timestamp.UTC().Format(time.RFC3339Nano), r.ProducerID, r.ProducerEpoch, r.Attrs.IsControl(), r.Key, r.Value, r.Headers)
+		})
+	}
 }
 
 // compare holds the judge's counts and sums against the generator's.

@@ -67,7 +67,9 @@ func (s sabotage) try(t *testing.T) (row string) {
 			return "FAILED " + s.mutant
 		}
 		mutant.Switch(s.mutant)
-		with = story.live(t, seed)
+		sabotaged := story
+		sabotaged.failing = true
+		with = sabotaged.live(t, seed)
 		mutant.Switch("")
 		for _, m := range s.marks {
 			if with.has(m) {

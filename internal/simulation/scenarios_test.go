@@ -17,10 +17,11 @@ import (
 
 // scenario is a directed story: the least that shows one promise. The engine as it is gets through each without a mark.
 type scenario struct {
-	name   string
-	window time.Duration // dedupe.window; 0 = the default
-	tell   func(w *world)
-	alone  func(w *world) []string // instead of tell: a story without the job, which judges itself and closes the world
+	name    string
+	window  time.Duration // dedupe.window; 0 = the default
+	tell    func(w *world)
+	failing bool                    // it is told with a mutant: keep nothing of its failure
+	alone   func(w *world) []string // instead of tell: a story without the job, which judges itself and closes the world
 }
 
 // outcome is what a scenario, or a seed, left behind.
@@ -52,10 +53,8 @@ func (s scenario) live(t *testing.T, seed uint64) (o outcome) {
 		w.finish(100)
 		o = w.outcome()
 		w.close()
-		if o.problems != "" {
-			if err := w.journal.keep(dir); err != nil {
-				t.Error(err)
-			}
+		if o.problems != "" && !s.failing {
+			w.keep(dir)
 		}
 	})
 	return o

@@ -23,6 +23,8 @@ const (
 	app          = "ledger"
 	inputTopic   = "credit-events"
 	updatesTopic = "ledger-updates"
+	skippedTopic = "ledger-skipped"
+	deadTopic    = "ledger-dead-letters"
 	stateTopic   = "ledger-post-state"
 	upstreamID   = "upstream"
 	partitions   = 4
@@ -104,6 +106,13 @@ func (w *world) createTopics() {
 		w.t.Fatal(err)
 	}
 	w.stateID = details[stateTopic].ID
+}
+
+// keep writes schedule, history and logs into dir.
+func (w *world) keep(dir string) {
+	if err := w.journal.keep(dir); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // fail notes what must not happen.
