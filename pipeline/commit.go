@@ -138,7 +138,7 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 		s.owner.settleRefusals()
 		w.publish(s.owner)
 	}
-	w.rebuilds, w.proven, w.undecided = w.rebuilds[:0], true, false
+	w.rebuilds, w.proven, w.undecided, w.groupError = w.rebuilds[:0], true, false, ""
 	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Commits++; s.LastCommit = w.lastCommit; s.LastError = "" })
 	if f := w.p.cfg.Events.Committed; f != nil {
 		f(info)

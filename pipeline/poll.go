@@ -111,7 +111,7 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 		switch {
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		case errors.As(err, &group):
-			w.p.cfg.Logger.Warn("the group turned the member away; it joins again", "app", w.p.pipe.app, "worker", w.index, "err", err)
+			w.sayGroupError(err)
 			if session.FateOf(err) == session.Fatal || session.IsFence(err) { // another member took our name: count it, do not fight over it
 				fate = err
 			}
@@ -124,4 +124,17 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 		}
 	})
 	return fate
+}
+
+// sayGroupError logs why the member is out of the group, once for each reason.
+func (w *worker) sayGroupError(err error) {
+	if err.Error() == w.groupError {
+		return
+	}
+	w.groupError = err.Error()
+	what := "the group turned the member away; it joins again"
+	if session.FateOf(err) == session.Unreachable {
+		what = "the group's coordinator cannot be reached; it is tried again"
+	}
+	w.p.cfg.Logger.Warn(what, "app", w.p.pipe.app, "worker", w.index, "err", err)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/session"
@@ -42,6 +43,9 @@ func (s *Stage) windows() (longest, shortest time.Duration) {
 	return longest, shortest
 }
 
+// ErrMissingTopics says that topics of the pipeline do not exist.
+var ErrMissingTopics = errors.New("topics do not exist")
+
 // ErrUnreachable says that no broker answered at the start.
 var ErrUnreachable = errors.New("no broker answers")
 
@@ -49,10 +53,8 @@ const reachPatience = 10 * time.Second
 
 // prepare looks at brokers and topics before the first session: what would fail later is refused now, by name.
 func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
-	reach, cancel := context.WithTimeout(ctx, reachPatience)
-	defer cancel()
-	if err := p.admin.Ping(reach); err != nil {
-		return fmt.Errorf("%w at %v: %w", ErrUnreachable, p.cfg.Brokers, err)
+	if err := p.reach(ctx); err != nil {
+		return err
 	}
 	steps, err := topics.NewAdmin(p.admin).Plan(ctx, p.pipe.Topics(), p.cfg.TopicRules)
 	if err != nil {
@@ -65,6 +67,24 @@ func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
 	return p.checkMemory(ctx)
 }
 
+// reach waits for a broker that answers, reachPatience at most: brokers and processors may start together.
+func (p *Processor) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	for said := false; ; said = true {
+		err := p.admin.Ping(ctx)
+		if err == nil {
+			return nil
+		}
+		if !said {
+			p.cfg.Logger.Warn("no broker answers; trying again", "app", p.pipe.app, "brokers", p.cfg.Brokers, "wait", reachPatience, "err", err)
+		}
+		if pause(ctx, idlePoll/4); ctx.Err() != nil {
+			return fmt.Errorf("%w at %s: %w", ErrUnreachable, strings.Join(p.cfg.Brokers, ", "), err)
+		}
+	}
+}
+
 // accept refuses a plan that refuses, or that has something to create: run changes no topic.
 func (p *Processor) accept(ctx context.Context, steps topics.Steps) error {
 	if err := steps.Refused(); err != nil {
@@ -75,11 +95,11 @@ func (p *Processor) accept(ctx context.Context, steps topics.Steps) error {
 		for _, s := range pending {
 			names = append(names, s.Topic)
 		}
-		return fmt.Errorf("topics %q do not exist: create them with `topics apply`", names)
+		return fmt.Errorf("%w: %s: create them with `topics apply`", ErrMissingTopics, strings.Join(names, ", "))
 	}
 	p.partitions = map[string]int32{}
+	p.warnTopics(steps)
 	for _, s := range steps {
-		p.warnTopic(s)
 		for _, stage := range s.Stages {
 			if slices.Contains(s.Roles, topics.RoleInput) {
 				p.partitions[stage] = s.Partitions
@@ -89,11 +109,23 @@ func (p *Processor) accept(ctx context.Context, steps topics.Steps) error {
 	return p.readLimits(ctx, steps)
 }
 
-func (p *Processor) warnTopic(s topics.Step) {
-	for _, r := range s.Reasons {
-		if r.Level == topics.LevelWarn {
-			p.cfg.Logger.Warn("topic", "app", p.pipe.app, "topic", s.Topic, "key", r.Key, "reason", r.Cause, "remedy", r.Remedy)
+// warnTopics logs what should be known about topics, one line for each reason and not for each topic.
+func (p *Processor) warnTopics(steps topics.Steps) {
+	var reasons []topics.Reason
+	about := map[topics.Reason][]string{}
+	for _, s := range steps {
+		for _, r := range s.Reasons {
+			if r.Level != topics.LevelWarn {
+				continue
+			}
+			if about[r] == nil {
+				reasons = append(reasons, r)
+			}
+			about[r] = append(about[r], s.Topic)
 		}
+	}
+	for _, r := range reasons {
+		p.cfg.Logger.Warn("topics", "app", p.pipe.app, "topics", strings.Join(about[r], ","), "key", r.Key, "reason", r.Cause, "remedy", r.Remedy)
 	}
 }
 

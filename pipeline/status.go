@@ -36,7 +36,7 @@ type WorkerStatus struct {
 	Commits         int64     `json:"commits"`
 	Aborts          int64     `json:"aborts"`
 	Rebuilds        int64     `json:"rebuilds"`
-	LastCommit      time.Time `json:"last_commit"`
+	LastCommit      time.Time `json:"last_commit,omitzero"`
 	LastError       string    `json:"last_error,omitempty"`
 }
 

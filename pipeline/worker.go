@@ -42,6 +42,8 @@ type worker struct {
 	commitNow  bool        // the record just processed must be committed alone
 	rewinds    int         // how often the cursors went back: what was polled before is void
 	rebuilds   []time.Time // since the last commit
+	joined     bool        // as the status shows it
+	groupError string      // the last one logged
 	undecided  bool        // a transaction is open, or its outcome unknown: only its end or the next fence decides it
 	proven     bool        // this session has committed
 }
@@ -59,7 +61,7 @@ func (w *worker) serve(ctx context.Context) error {
 	w.mu.Unlock()
 	sess.Wake() // tasks may have arrived before the session was known
 	w.txn, w.commitNow, w.proven, w.undecided = transaction{}, false, false, false
-	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined, s.TransactionalID = true, sess.ID() })
+	w.p.board.worker(w.index, func(s *WorkerStatus) { s.TransactionalID = sess.ID() })
 	defer w.closeSession(sess)
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
@@ -103,7 +105,15 @@ func (w *worker) closeSession(sess *session.Session) {
 		w.release(o)
 	}
 	w.tasks = nil
-	w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined = false })
+	w.showJoined(false)
+}
+
+// showJoined tells the status whether the group counts on this worker; it is told of changes only.
+func (w *worker) showJoined(joined bool) {
+	if w.joined != joined {
+		w.joined = joined
+		w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined = joined })
+	}
 }
 
 // turn is one turn of the loop.
@@ -111,7 +121,9 @@ func (w *worker) turn(ctx context.Context) error {
 	allowed := !w.sess.InTransaction()
 	if allowed {
 		w.sess.AllowRebalance()
-		if !w.sess.AwaitJoin(ctx, idlePoll) {
+		joined := w.sess.AwaitJoin(ctx, idlePoll)
+		w.showJoined(joined)
+		if !joined {
 			if err := w.poll(ctx); err != nil { // only a poll tells that a join fails, and why
 				return err
 			}

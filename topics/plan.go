@@ -138,7 +138,7 @@ func (p *planner) weigh(found []finding) []Reason {
 		case f.Level == LevelRefuse && f.allow != "" && slices.Contains(p.rules.Allow, f.allow):
 			f.Level, f.Remedy = LevelWarn, "allowed by name"
 		case f.Level == LevelRefuse && f.allow != "":
-			f.Remedy += ", or allow it by name: " + f.allow
+			f.Remedy += ", or accept it by name: topics.allow=" + f.allow
 		case f.durability && p.rules.Production:
 			f.Level = LevelRefuse
 		}

@@ -47,8 +47,9 @@ type Config struct {
 	RedeliveryHorizon  time.Duration // 0: the input topic's retention and segment
 	AutoCreate         bool
 
-	AdminListen       string // host:port; empty: no admin port
-	ReplicationFactor int16  // -1: the broker's default
+	AdminListen       string   // host:port; empty: no admin port
+	ReplicationFactor int16    // -1: the broker's default
+	TopicsAllow       []string // topic:key
 	Production        bool
 }
 

@@ -34,6 +34,7 @@ var diagnoses = []diagnosis{
 	{is(kerr.ClusterAuthorizationFailed), exitFailed, "the user lacks a right on the cluster"},
 	{is(kerr.InvalidTopicException), exitUsage, "this is not a topic name: it has 1 to 249 letters, digits, dots, dashes and underscores"},
 	{is(kerr.UnknownTopicOrPartition), exitNotFound, "the topic does not exist: processor topics plan shows what is missing, topics apply creates it"},
+	{is(pipeline.ErrMissingTopics), exitNotFound, "processor topics plan shows what they will be"},
 	{says("not exist: "), exitNotFound, "processor topics plan shows what is missing"}, // our own packages' words
 	{is(kerr.GroupIDNotFound), exitNotFound, "the group does not exist: nothing ran under this application.id yet"},
 	{as[x509.HostnameError], exitFailed, "the certificate names another host: put the name it shows into bootstrap.servers and the broker's advertised.listeners, or set ssl.endpoint.identification.algorithm to empty"},

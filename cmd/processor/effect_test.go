@@ -53,6 +53,7 @@ func effects(t *testing.T) map[string]effect {
 		"dedupe.expected.rate":   {"7", "", fromEngine(func(e pipeline.Config) any { return e.ExpectedRate })},
 		"redelivery.horizon":     {"7d", "", fromEngine(func(e pipeline.Config) any { return e.TopicRules.RedeliveryHorizon })},
 		"replication.factor":     {"3", "", fromEngine(func(e pipeline.Config) any { return e.TopicRules.Replication })},
+		"topics.allow":           {"credit-events:retention.ms", "", fromEngine(func(e pipeline.Config) any { return strings.Join(e.TopicRules.Allow, " ") })},
 		"production":             {"true", "", fromEngine(func(e pipeline.Config) any { return e.TopicRules.Production })},
 		"dedupe.window":          {"30d", "", func(_ *testing.T, c Config) any { return c.job().Stages()[0].Fingerprint(4) }},
 		"accounts.auto_create":   {"false", "", outcomeOfFirstCredit},

@@ -48,5 +48,6 @@ func (c Config) topicRules() topics.Rules {
 		Production:        c.Production,
 		RedeliveryHorizon: c.RedeliveryHorizon,
 		Replication:       c.ReplicationFactor,
+		Allow:             c.TopicsAllow,
 	}
 }

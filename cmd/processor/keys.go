@@ -112,6 +112,8 @@ var keys = []key{
 
 	integer("replication.factor", groupTopics, "-1", -1, 32_767, func(c *Config, n int64) { c.ReplicationFactor = int16(n) },
 		"Copies of each topic that this job creates. -1: the broker's default. Below 3 a lost disk can lose committed events, and topics plan says so."),
+	exceptions("topics.allow", groupTopics, func(c *Config) *[]string { return &c.TopicsAllow },
+		"Refusals of topics plan that are accepted by name, where the remedy offers it; they become warnings."),
 	boolean("production", groupTopics, "false", func(c *Config) *bool { return &c.Production },
 		"true: what topics plan only warns about on a small cluster (one copy, min.insync.replicas 1) is refused."),
 

@@ -92,6 +92,25 @@ func names(name string, g keyGroup, def string, field func(*Config) *[]string, d
 		}}
 }
 
+// exceptions is a list of topic:key, the empty one included.
+func exceptions(name string, g keyGroup, field func(*Config) *[]string, doc string) key {
+	return key{name: name, group: g, doc: doc, limit: "topic:key, separated by commas", example: "credit-events:message.timestamp.after.max.ms",
+		set: func(c *Config, s string) error {
+			var list []string
+			for part := range strings.SplitSeq(s, ",") {
+				part = strings.TrimSpace(part)
+				if topic, setting, ok := strings.Cut(part, ":"); s != "" && (!ok || topic == "" || setting == "") {
+					return errors.New("not topic:key")
+				}
+				if part != "" {
+					list = append(list, part)
+				}
+			}
+			*field(c) = list
+			return nil
+		}}
+}
+
 func addresses(s string) ([]string, error) {
 	var list []string
 	for part := range strings.SplitSeq(s, ",") { // the text itself stays out of the error: it may come out of a reference
