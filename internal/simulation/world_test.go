@@ -255,7 +255,10 @@ func (w *world) lag() (lag, committed int64, err error) {
 	return lag, committed, nil
 }
 
-// evict removes the members of the group that no process stands behind, if there are any.
+// evict does what the embedded broker forgets, and a real one does when a session or a rebalance times out. It keeps a member
+// that died while it joined. And it counts a member that goes while it waits for its assignment as one that waited to join:
+// from then on the count of those who joined stays short of the members, and each join puts the deadline off, so that a
+// rebalance never ends. Members of live processes join again at once.
 func (w *world) evict() {
 	adm := kadm.NewClient(w.admin)
 	groups, err := adm.DescribeGroups(w.ctx, app)
@@ -268,16 +271,17 @@ func (w *world) evict() {
 			alive[fmt.Sprintf("%s-%d", p.instance(), i)] = true
 		}
 	}
-	var dead []string
+	stuck := groups[app].State != "Stable"
+	var gone []string
 	for _, m := range groups[app].Members {
-		if m.InstanceID != nil && !alive[*m.InstanceID] {
-			dead = append(dead, *m.InstanceID)
+		if m.InstanceID != nil && (stuck || !alive[*m.InstanceID]) {
+			gone = append(gone, *m.InstanceID)
 		}
 	}
-	w.journal.logf("schedule.txt", "no progress for three minutes; members without a process: %v", dead)
-	if len(dead) > 0 {
-		w.tally.evicted.Add(int64(len(dead)))
-		_, err = adm.LeaveGroup(w.ctx, kadm.LeaveGroup(app).InstanceIDs(dead...))
+	w.journal.logf("schedule.txt", "no progress for three minutes: group %s, evicting %v", groups[app].State, gone)
+	if len(gone) > 0 {
+		w.tally.evicted.Add(int64(len(gone)))
+		_, err = adm.LeaveGroup(w.ctx, kadm.LeaveGroup(app).InstanceIDs(gone...))
 		w.journal.logf("schedule.txt", "evicted: %v", err)
 	}
 }
