@@ -1,0 +1,136 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// embedded starts a broker with topics and returns it with a client.
+func embedded(t *testing.T, partitions int32, topics ...string) (*kfake.Cluster, *kgo.Client) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return c, client
+}
+
+// answer makes the broker's OffsetFetch answers what edit makes of one that has an offset for partition 0 of "in".
+func answer(c *kfake.Cluster, edit func(*kmsg.OffsetFetchRequest, *kmsg.OffsetFetchResponse)) {
+	c.ControlKey(int16(kmsg.OffsetFetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := r.(*kmsg.OffsetFetchRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group = req.Groups[0].Group
+		topic := kmsg.NewOffsetFetchResponseGroupTopic()
+		topic.Topic, topic.TopicID = req.Groups[0].Topics[0].Topic, req.Groups[0].Topics[0].TopicID
+		p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+		p.Offset = 5
+		topic.Partitions = append(topic.Partitions, p)
+		g.Topics = append(g.Topics, topic)
+		resp.Groups = append(resp.Groups, g)
+		edit(req, resp)
+		return resp, nil, true
+	})
+}
+
+// "None" would start the task from the beginning and apply everything twice.
+func TestOffsetThatTheAnswerLeavesOutIsAnErrorAndNotNone(t *testing.T) {
+	c, client := embedded(t, 2, "in")
+	answer(c, func(*kmsg.OffsetFetchRequest, *kmsg.OffsetFetchResponse) {})
+	got, err := fetchCommittedOnce(t.Context(), client, "g", []TopicPartition{{"in", 0}, {"in", 1}})
+	if err == nil || !strings.Contains(err.Error(), "left out in/1") {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestOffsetWithAnErrorIsAnErrorAndNotNone(t *testing.T) {
+	c, client := embedded(t, 1, "in")
+	answer(c, func(_ *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetchResponse) {
+		resp.Groups[0].Topics[0].Partitions[0].ErrorCode = kerr.UnstableOffsetCommit.Code
+	})
+	got, err := fetchCommittedOnce(t.Context(), client, "g", []TopicPartition{{"in", 0}})
+	if !errors.Is(err, kerr.UnstableOffsetCommit) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// The offset of an open transaction may still be committed: it is waited for, and the request names its partitions.
+func TestCommittedOffsetsAreReadStableAndByName(t *testing.T) {
+	c, client := embedded(t, 1, "in")
+	var stable bool
+	var named int
+	answer(c, func(req *kmsg.OffsetFetchRequest, _ *kmsg.OffsetFetchResponse) {
+		stable, named = req.RequireStable, len(req.Groups[0].Topics[0].Partitions)
+	})
+	got, err := FetchCommitted(t.Context(), client, "g", []TopicPartition{{"in", 0}})
+	if err != nil || got[TopicPartition{"in", 0}].Next != 5 || !stable || named != 1 {
+		t.Errorf("got %v, %v; require stable %v, %d partitions named", got, err, stable, named)
+	}
+}
+
+func TestEndStableAndStartOffsetsAreThree(t *testing.T) {
+	c, client := embedded(t, 1, "log")
+	tp := TopicPartition{"log", 0}
+	for range 3 {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openTransaction(t, c, "app-i-0", "log")
+	var offsets kadm.Offsets
+	offsets.AddOffset("log", 0, 2, -1)
+	if _, err := kadm.NewClient(client).DeleteRecords(t.Context(), offsets); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		read func(context.Context, *kgo.Client, TopicPartition) (int64, error)
+		want int64
+	}{{"end", EndOffset, 4}, {"stable", StableOffset, 3}, {"start", StartOffset, 2}} {
+		if got, err := c.read(t.Context(), client, tp); err != nil || got != c.want {
+			t.Errorf("%s: got %d, %v, want %d", c.name, got, err, c.want)
+		}
+	}
+}
+
+// A broker that has just started may not know a topic yet; one that does not know it after half a minute never will.
+func TestMissingTopicIsBelievedAfterAWhile(t *testing.T) {
+	var r retry
+	if !r.again(t.Context(), kerr.UnknownTopicOrPartition) {
+		t.Error("given up at once")
+	}
+	r.since = time.Now().Add(-missingPatience - time.Second)
+	if r.again(t.Context(), kerr.UnknownTopicOrPartition) {
+		t.Error("asked for ever")
+	}
+	if !r.again(t.Context(), kerr.CoordinatorNotAvailable) || !r.since.IsZero() {
+		t.Error("another error must begin the wait anew")
+	}
+	if r.again(t.Context(), kerr.TopicAuthorizationFailed) {
+		t.Error("a refusal does not pass")
+	}
+}
+
+// kerr does not call it retriable, but it only means that the transaction before is being ended.
+func TestConcurrentTransactionsPass(t *testing.T) {
+	if !passes(kerr.ConcurrentTransactions) {
+		t.Error("a fence would give up while the coordinator ends the transaction that it fences")
+	}
+}
