@@ -1,0 +1,203 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/record"
+	"github.com/tallystick/tallystick/state"
+)
+
+// counting is a loop whose stage counts records per key; ten of partition 0 are committed, and the task is lost again.
+func counting(t *testing.T) *loop {
+	var counts state.Table[string, int64]
+	l := newLoop(t, Fail, func(c *Ctx, in *Input) error {
+		n, _ := counts.Get(c, string(in.Key))
+		counts.Put(c, string(in.Key), n+1)
+		return nil
+	}, func(s *Stage) { counts = state.NewTable(s, "counts", record.String, record.Int64) })
+	l.feed(0, 10)
+	l.next(0, 10)
+	if committed, err := l.commit(t.Context()); err != nil || !committed {
+		t.Fatal(committed, err)
+	}
+	l.tasks[0].token.Kill()
+	if err := l.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// again is the lost task, given to this worker once more.
+func (l *loop) again(partition int32) *ownedTask {
+	return &ownedTask{
+		id: TaskID{Stage: "s", Partition: partition}, stage: l.p.stage("s"), token: session.NewToken(),
+		input: session.TopicPartition{Topic: "in", Partition: partition}, end: -1, first: -1, again: -1,
+	}
+}
+
+func (l *loop) committed(partition int32) session.CommittedOffset {
+	l.t.Helper()
+	tp := session.TopicPartition{Topic: "in", Partition: partition}
+	got, err := session.FetchCommitted(l.t.Context(), l.p.admin, "app", []session.TopicPartition{tp})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return got[tp]
+}
+
+// Wrong contents are not late ones: only the log can tell what is right, so it is read from its start.
+func TestBaseThatFailsItsDigestIsReadAnewFromTheLog(t *testing.T) {
+	l := counting(t)
+	base := l.p.bases.slots[TaskID{Stage: "s"}].base
+	right := base.Digest()
+	ghost, _ := record.Int64.Append(nil, 666)
+	if err := base.Replay([]byte("\x06countsghost"), ghost); err != nil || base.Digest() == right {
+		t.Fatal("the base is as it was", err)
+	}
+	o := l.again(0)
+	if err := l.restore(t.Context(), o, l.p.bases.turn(), l.committed(0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.lease.base.Digest(); got != right || o.start != 10 {
+		t.Errorf("digest %016x, start %d, want %016x and 10", got, o.start, right)
+	}
+}
+
+// An offset that was read before the last commit became visible is read again before the task stops.
+func TestStaleOffsetIsReadAgainBeforeTheTaskStops(t *testing.T) {
+	l := counting(t)
+	o := l.again(0)
+	if err := l.restore(t.Context(), o, l.p.bases.turn(), session.CommittedOffset{Next: 0, Metadata: metadata(1, 0)}); err != nil || o.start != 10 {
+		t.Errorf("start %d, %v, want 10", o.start, err)
+	}
+}
+
+func TestRestoreWhoseTokenDiedGivesTheBaseBack(t *testing.T) {
+	l := counting(t)
+	token := session.NewToken()
+	token.Kill()
+	input := session.TopicPartition{Topic: "in"}
+	l.open(&session.Assignment{Task: TaskID{Stage: "s"}, Input: input, Token: token, Committed: l.committed(0)}, l.p.bases.turn())
+	if s := l.p.bases.slots[TaskID{Stage: "s"}]; s.holder != nil {
+		t.Error("the lease is held by nobody who lives")
+	}
+}
+
+func TestPartitionThatAppearsWhileRunningIsNotProcessed(t *testing.T) {
+	l := counting(t)
+	err := l.restore(t.Context(), l.again(2), l.p.bases.turn(), session.CommittedOffset{Next: session.NoOffset})
+	if err == nil || !strings.Contains(err.Error(), "keys have moved") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Where a task without an offset starts is known only when it is restored: an earlier guess would skip input.
+func TestGateWaitsForTheStartOfATaskWithoutAnOffset(t *testing.T) {
+	l := counting(t)
+	holder, err := l.p.bases.lease(t.Context(), TaskID{Stage: "s"}, session.NewToken(), l.p.bases.turn(), memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(2*gatePatience, holder.release)
+	a := &session.Assignment{Task: TaskID{Stage: "s"}, Input: session.TopicPartition{Topic: "in"}, Token: session.NewToken(), Committed: session.CommittedOffset{Next: session.NoOffset}}
+	if err := l.assign(t.Context(), []*session.Assignment{a}); err != nil || a.Start != 10 || !a.Pause {
+		t.Errorf("start %d, paused %v, %v: want the marker's 10, paused until it is committed", a.Start, a.Pause, err)
+	}
+	l.admitArrivals()
+}
+
+// A rebuild throws tokens and overlays away, not what is proven: the next restore goes on from there.
+func TestClosedSessionGivesItsBasesBackAsTheyAre(t *testing.T) {
+	l := counting(t)
+	kept := l.tasks[0]
+	l.closeSession(l.sess)
+	select {
+	case <-kept.lease.released:
+	default:
+		t.Error("the next session would wait for the lease")
+	}
+	o := l.again(0)
+	l.p.cfg.Events.Restored = func(r Restore) {
+		if !r.Warm || r.Records != 0 {
+			t.Errorf("warm %v, %d records read again", r.Warm, r.Records)
+		}
+	}
+	if err := l.restore(t.Context(), o, l.p.bases.turn(), l.committed(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Unread input that is gone needs a person; the other tasks go on.
+func TestInputThatIsGoneStopsItsTaskAlone(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	gone := kgo.FetchPartition{Partition: 0, Err: kerr.OffsetOutOfRange}
+	fetches := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "in", Partitions: []kgo.FetchPartition{gone}}}}}
+	if err := l.pollErrors(t.Context(), fetches); err != nil {
+		t.Errorf("the session does not survive: %v", err)
+	}
+	if l.tasks[0].stopped == nil || l.tasks[1].stopped != nil {
+		t.Errorf("stopped by %v and %v, want the first alone", l.tasks[0].stopped, l.tasks[1].stopped)
+	}
+}
+
+// A long poll does not stretch the commit interval: the clock is looked at between its records.
+func TestCommitDoesNotWaitForTheEndOfAPoll(t *testing.T) {
+	var late time.Duration
+	l := newLoop(t, Fail, func(*Ctx, *Input) error { late = 9 * time.Second; return nil })
+	l.p.cfg.Clock = func() time.Time { return time.Now().Add(late) }
+	l.feed(0, 1000)
+	l.until("a commit", func() bool { return len(l.commits) > 0 })
+	if n := l.commits[0].Inputs; n > checkEvery {
+		t.Errorf("%d records in a transaction whose interval was over after the first", n)
+	}
+}
+
+// Only what is undecided is reported at a shutdown.
+func TestShutdownReportsOnlyAnOpenOutcome(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	l.feed(0, 1)
+	l.next(0, 1)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	cause := errors.New("cut")
+	if err := l.undrained(cancelled, cause); !errors.Is(err, ErrNotDrained) || !errors.Is(err, cause) {
+		t.Errorf("got %v with an open transaction", err)
+	}
+	if err := l.drain(cancelled); err != nil || l.groupOffset(0) != 1 {
+		t.Errorf("got %v, group offset %d: what is processed is committed at the end", err, l.groupOffset(0))
+	}
+	if err := l.undrained(cancelled, cause); err != nil {
+		t.Errorf("got %v with nothing open", err)
+	}
+}
+
+// Sessions that fail one after the other without a commit end the process; a commit begins the count anew.
+func TestRebuildsWithoutACommitEnd(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	cause := fmt.Errorf("again: %w", kerr.ProducerFenced)
+	for n := range maxRebuilds {
+		if err := l.rebuilding(cause); err != nil {
+			t.Fatalf("rebuild %d: %v", n, err)
+		}
+	}
+	if err := l.rebuilding(cause); err == nil || !errors.Is(err, kerr.ProducerFenced) {
+		t.Errorf("got %v after %d rebuilds", err, maxRebuilds+1)
+	}
+	l.feed(0, 1)
+	l.next(0, 1)
+	if committed, err := l.commit(t.Context()); err != nil || !committed {
+		t.Fatal(committed, err)
+	}
+	if err := l.rebuilding(cause); err != nil {
+		t.Errorf("got %v after a commit", err)
+	}
+}
