@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/record"
@@ -199,5 +202,84 @@ func TestRebuildsWithoutACommitEnd(t *testing.T) {
 	}
 	if err := l.rebuilding(cause); err != nil {
 		t.Errorf("got %v after a commit", err)
+	}
+}
+
+// The client may have started at an offset that was stale: its first record must not lie behind the proven one.
+func TestTaskThatWasProvenElsewhereExpectsItsFirstRecordThere(t *testing.T) {
+	l := counting(t)
+	a := &session.Assignment{Task: TaskID{Stage: "s"}, Input: session.TopicPartition{Topic: "in"}, Token: session.NewToken(), Committed: session.CommittedOffset{Next: 0, Metadata: metadata(1, 0)}}
+	l.open(a, l.p.bases.turn())
+	if o := l.arrived[0]; o.again != 10 {
+		t.Errorf("expects %d, want 10", o.again)
+	}
+	l.admitArrivals()
+}
+
+// A rebuild must not forget who was refused: the record would be sent with others again, and again.
+func TestRefusalOutlivesACommitWithoutOutcome(t *testing.T) {
+	l := newLoop(t, Fail, func(c *Ctx, in *Input) error {
+		c.task.out = append(c.task.out, Out{Topic: "out", Partition: 1, Key: in.Key, Timestamp: in.Timestamp})
+		return nil
+	})
+	l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.MessageTooLarge},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "app-s-state", Err: kerr.TopicAuthorizationFailed})
+	l.feed(0, 1)
+	l.next(0, 1)
+	if _, err := l.commit(t.Context()); session.FateOf(err) != session.Fatal || err == nil {
+		t.Errorf("got %v", err)
+	}
+	if r := l.tasks[0].lease.refused[0]; r == nil || r.times != 1 {
+		t.Errorf("remembered %+v, want one refusal", r)
+	}
+}
+
+// The next owner's restore waits for our open records: a rebalance does not wait for the commit interval.
+func TestWaitingRebalanceIsGivenACommitAtOnce(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	l.feed(0, 1)
+	l.next(0, 1)
+	now := time.Now()
+	l.p.cfg.Clock = func() time.Time { return now }
+	other := &worker{p: l.p, index: 1}
+	cfg := other.sessionConfig()
+	cfg.Assign = func(context.Context, []*session.Assignment) error { return nil }
+	sess, err := session.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		sess.Close(ctx)
+	}()
+	l.until("a commit for the rebalance", func() bool { return len(l.commits) > 0 })
+}
+
+// A commit that ran out of time because its topic was deleted would do so for ever.
+func TestMissingTopicEndsTheRebuilds(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	if _, err := kadm.NewClient(l.p.admin).DeleteTopics(t.Context(), "app-dead-letters"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.rebuilding(fmt.Errorf("commit: %w", context.DeadlineExceeded)); err == nil || session.FateOf(err) != session.Fatal {
+		t.Errorf("got %v, want a fatal error", err)
+	}
+}
+
+func TestLastCommitIsBoundedByTheDrainTimeout(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	l.p.cfg.DrainTimeout = time.Millisecond
+	cancelled, cancel := context.WithCancel(t.Context())
+	end, done := l.bounded(cancelled)
+	defer done()
+	if end.Err() != nil {
+		t.Error("cut off before the shutdown")
+	}
+	cancel()
+	select {
+	case <-end.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the shutdown waits for the transaction's own bound")
 	}
 }

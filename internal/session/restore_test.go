@@ -185,3 +185,23 @@ func TestDamagedBatchIsNoEndOfTheLog(t *testing.T) {
 		t.Errorf("next is %d, %v, want a corrupt message at 0", next, err)
 	}
 }
+
+// A new leader may lack the tail that its predecessor counted: the target is looked at again, or the restore never ends.
+func TestTargetThatWasTruncatedEndsTheRestore(t *testing.T) {
+	c, client := embedded(t, 1, "state")
+	write(t, client, "a")
+	c.ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) { // once
+		resp := r.ResponseKind().(*kmsg.ListOffsetsResponse)
+		topic, p := kmsg.NewListOffsetsResponseTopic(), kmsg.NewListOffsetsResponseTopicPartition()
+		topic.Topic, p.Offset = "state", 9
+		topic.Partitions = append(topic.Partitions, p)
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r := &replica{}
+	if _, err := Restore(ctx, client, stateLog, r, func(context.Context, error) {}); err != nil || !slices.Equal(r.values, []string{"a"}) {
+		t.Errorf("replayed %q, %v", r.values, err)
+	}
+}
