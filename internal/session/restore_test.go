@@ -139,14 +139,13 @@ func TestRestoreWithoutProofWaitsForOpenTransactions(t *testing.T) {
 	r := &replica{}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	held := make(chan struct{})
+	held, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		select {
 		case <-held:
-			if err := producer.EndTransaction(ctx, kgo.TryCommit); err != nil {
-				t.Error(err)
-			}
+			ended <- producer.EndTransaction(context.Background(), kgo.TryCommit) // the restore may be done before its answer is here
 		case <-ctx.Done():
+			ended <- ctx.Err()
 		}
 	}()
 	told := false
@@ -158,6 +157,9 @@ func TestRestoreWithoutProofWaitsForOpenTransactions(t *testing.T) {
 	})
 	if err != nil || !told || !slices.Equal(r.values, []string{"a", "v"}) {
 		t.Errorf("replayed %q, told %v, %v: want [a v] after the commit", r.values, told, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
