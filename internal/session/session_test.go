@@ -175,3 +175,17 @@ func TestWatchdogFencesTheDeadWhileOffsetsAreWaitedFor(t *testing.T) {
 		t.Fatal("nobody fenced it: the take-over waits for its transaction to time out")
 	}
 }
+
+// A restored task, a revoke and a rebalance that waits do not wait for the poll to run out.
+func TestWakeEndsThePollThatRunsOrTheNextOne(t *testing.T) {
+	_, s := opened(t, accept)
+	began := time.Now()
+	s.Wake()
+	s.Poll(t.Context(), time.Minute, 1)
+	time.AfterFunc(50*time.Millisecond, s.Wake)
+	s.Poll(t.Context(), time.Minute, 1)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("two polls took %s", took)
+	}
+	s.AllowRebalance()
+}
