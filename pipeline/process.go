@@ -15,7 +15,7 @@ func (w *worker) begin(ctx context.Context) error {
 	if w.sess.InTransaction() {
 		return nil
 	}
-	if gap := time.Until(w.lastCommit.Add(commitGap)); gap > 0 {
+	if gap := w.lastCommit.Add(commitGap).Sub(w.p.now()); gap > 0 {
 		pause(ctx, gap)
 	}
 	ctx, cancel := w.bounded(ctx)
@@ -96,7 +96,7 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 	for i := range outs {
 		w.produce(o, r.Offset, &outs[i])
 	}
-	w.commitNow = refused != nil || o.task.view.NewIDs() >= w.p.maxIDs
+	w.commitNow = refused != nil || o.task.view.NewIDs() >= w.p.maxIDs || w.txn.full()
 	return nil
 }
 
@@ -139,7 +139,6 @@ func (w *worker) commitDue(ctx context.Context) bool {
 	since := w.p.now().Sub(w.lastCommit)
 	return w.commitNow || ctx.Err() != nil || w.sess.Blocked() || // the next owner's restore waits for our open records
 		since >= w.p.cfg.CommitInterval ||
-		w.txn.used >= maxProduced || w.txn.bytes >= maxStaged ||
 		w.p.now().Sub(w.txn.began) >= w.p.cfg.TransactionTimeout/2 ||
 		since >= idleCommits*w.averageEnd && !w.queued() && w.sess.Drained()
 }

@@ -32,6 +32,9 @@ func (t *transaction) reset(now time.Time) {
 	*t = transaction{began: now, slabs: t.slabs}
 }
 
+// full reports whether the transaction holds as much as one may.
+func (t *transaction) full() bool { return t.used >= maxProduced || t.bytes >= maxStaged }
+
 // add returns the next record. The producer holds it until the transaction ended.
 func (t *transaction) add(o *ownedTask, offset int64) *kgo.Record {
 	i := t.used / slabSize

@@ -39,7 +39,7 @@ type worker struct {
 
 	lastCommit time.Time
 	averageEnd time.Duration
-	commitNow  bool        // the record just processed must be committed alone
+	commitNow  bool        // the transaction must end with the record just processed
 	rewinds    int         // how often the cursors went back: what was polled before is void
 	rebuilds   []time.Time // since the last commit
 	joined     bool        // as the status shows it
