@@ -137,7 +137,7 @@ func (w *worker) commitDue(ctx context.Context) bool {
 		return false
 	}
 	since := w.p.now().Sub(w.lastCommit)
-	return w.commitNow || ctx.Err() != nil || w.sess.Blocked() || // the next owner's restore waits for our open records
+	return w.commitNow || w.txn.full() || ctx.Err() != nil || w.sess.Blocked() || // the next owner's restore waits for our open records
 		since >= w.p.cfg.CommitInterval ||
 		w.p.now().Sub(w.txn.began) >= w.p.cfg.TransactionTimeout/2 ||
 		since >= idleCommits*w.averageEnd && !w.queued() && w.sess.Drained()
