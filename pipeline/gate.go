@@ -125,6 +125,9 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, committe
 		if err != nil {
 			return fmt.Errorf("task %s: %w", o.id, err)
 		}
+		if try == 1 {
+			total.From = res.From
+		}
 		total.Records += res.Records
 		total.To, total.ByProof = res.To, res.ByProof
 		err = w.prove(ctx, o, base, committed)

@@ -75,6 +75,19 @@ func TestBaseThatFailsItsDigestIsReadAnewFromTheLog(t *testing.T) {
 	}
 }
 
+func TestRestoreTellsWhereItBegan(t *testing.T) {
+	l := counting(t)
+	position := l.p.bases.slots[TaskID{Stage: "s"}].base.Position()
+	var got Restore
+	l.p.cfg.Events.Restored = func(r Restore) { got = r }
+	if err := l.restore(t.Context(), l.again(0), l.p.bases.turn(), l.committed(0)); err != nil {
+		t.Fatal(err)
+	}
+	if position == 0 || got.From != position || !got.Warm {
+		t.Errorf("from %d, warm %v, want the base's position %d", got.From, got.Warm, position)
+	}
+}
+
 // An offset that was read before the last commit became visible is read again before the task stops.
 func TestStaleOffsetIsReadAgainBeforeTheTaskStops(t *testing.T) {
 	l := counting(t)

@@ -60,7 +60,7 @@ func (w *worker) process(ctx context.Context) error {
 			}
 		}
 		if len(o.queue) == 0 {
-			o.queue = o.queue[:0:0]
+			o.queue = nil // lets go of the fetched batch
 		}
 	}
 	return nil

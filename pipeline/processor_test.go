@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/tallystick/tallystick/internal/devbroker"
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/record"
 	"github.com/tallystick/tallystick/state"
@@ -124,23 +123,12 @@ func TestOutputsArriveAsSentAndDeadLettersSayWhy(t *testing.T) {
 		out.Send(c, r.Key, strings.Repeat("x", int(r.Value)))
 		return nil
 	})
-	b, err := devbroker.Start(devbroker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	w := bareWorld(t)
+	client := w.client
 	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 7, 1, nil, "out"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topics.NewAdmin(client).Apply(t.Context(), p.Topics(), topics.Rules{}); err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t, b, client}
+	w.apply(p)
 	w.setTopic("out", "max.message.bytes", "2000")
 	const keys = 20
 	at := time.UnixMilli(noon)

@@ -56,7 +56,17 @@ type world struct {
 	client *kgo.Client
 }
 
+// newWorld is a world with the topics of a pipeline.
 func newWorld(t *testing.T, p *pipeline.Pipeline) *world {
+	t.Helper()
+	w := bareWorld(t)
+	w.apply(p)
+	return w
+}
+
+// bareWorld is a world without topics.
+func bareWorld(t *testing.T) *world {
+	t.Helper()
 	b, err := devbroker.Start(devbroker.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +77,14 @@ func newWorld(t *testing.T, p *pipeline.Pipeline) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if _, err := topics.NewAdmin(client).Apply(t.Context(), p.Topics(), topics.Rules{}); err != nil {
-		t.Fatal(err)
-	}
 	return &world{t, b, client}
+}
+
+func (w *world) apply(p *pipeline.Pipeline) {
+	w.t.Helper()
+	if _, err := topics.NewAdmin(w.client).Apply(w.t.Context(), p.Topics(), topics.Rules{}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // click feeds one click for each of n keys.
