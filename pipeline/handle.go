@@ -21,7 +21,10 @@ type Record[K, V any] struct {
 // no network. An error undoes what this call wrote and sent, and nothing else.
 type Handler[K, V any] func(c *Ctx, r Record[K, V]) error
 
-// Handle registers the handler of an input of the stage. A key or value that does not decode becomes a dead letter; its
+// Handle registers the handler of an input of the stage. A stage may have several inputs: they need equal partition counts,
+// and task i owns partition i of each and the stores that they share. The task takes the record with the lowest record time
+// among those polled, and of equal ones that of the input declared first: so declare tables before the streams that look
+// them up. A key or value that does not decode becomes a dead letter; its
 // reason is the codec's (record.MalformedError), else malformed_key or malformed_value.
 func Handle[K, V any](s *Stage, in topics.Topic[K, V], handler Handler[K, V]) {
 	if handler == nil {

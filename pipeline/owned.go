@@ -44,7 +44,7 @@ func (o *ownedTask) refusalOf(offset int64) *refusal {
 
 func (o *ownedTask) settleRefusals() {
 	for offset := range o.lease.refused {
-		if offset < o.task.committedNext() {
+		if offset < o.task.committedNext(o.input.Topic) {
 			delete(o.lease.refused, offset)
 		}
 	}

@@ -113,6 +113,17 @@ func (s *Stage) Inputs() []string {
 	return names
 }
 
+// input returns the place of an input of the stage, by order of declaration. It panics on another topic: a worker hands a
+// task only what it has subscribed for it.
+func (s *Stage) input(topic string) int {
+	for i := range s.inputs {
+		if s.inputs[i].topic == topic {
+			return i
+		}
+	}
+	panic(fmt.Sprintf("stage %q has no input %q", s.name, topic))
+}
+
 // Outputs returns the names of the topics that the stage may write, without state and dead letters.
 func (s *Stage) Outputs() []string { return slices.Clone(s.outputs) }
 
@@ -155,11 +166,10 @@ func (s *Stage) validate(owner map[string]string) (errs []error) {
 	if len(s.inputs) == 0 {
 		errs = append(errs, fmt.Errorf("stage %q has no input: add one with Handle", s.name))
 	}
-	if len(s.inputs) > 1 {
-		errs = append(errs, fmt.Errorf("stage %q has %d inputs: this version runs stages with one input; declare one stage for each", s.name, len(s.inputs)))
-	}
 	for _, in := range s.inputs {
-		if other, taken := owner[in.topic]; taken {
+		if other, taken := owner[in.topic]; taken && other == s.name {
+			errs = append(errs, fmt.Errorf("topic %q is handled twice by stage %q: call one handler for it", in.topic, s.name))
+		} else if taken {
 			errs = append(errs, fmt.Errorf("topic %q is an input of stage %q and of stage %q: one stage owns an input", in.topic, other, s.name))
 		}
 		owner[in.topic] = s.name

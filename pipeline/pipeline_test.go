@@ -49,8 +49,8 @@ func TestDroppedTransactionNeverWas(t *testing.T) {
 	}
 	process(t, task, number(1, 1, 40))
 	task.Drop()
-	if task.Next() != 1 || task.Touched() {
-		t.Errorf("next is %d, touched %v: want 1, false", task.Next(), task.Touched())
+	if task.Next("numbers") != 1 || task.Touched() {
+		t.Errorf("next is %d, touched %v: want 1, false", task.Next("numbers"), task.Touched())
 	}
 	outs := process(t, task, number(1, 1, 4))
 	if got, _ := record.Int64.Decode(outs[0].Value); got != 6 {
@@ -64,13 +64,13 @@ func TestDroppedTransactionNeverWas(t *testing.T) {
 func TestOffsetWithoutARecordIsProcessed(t *testing.T) {
 	task := newTask(summing(nil, pipeline.Fail), nil)
 	process(t, task, number(0, 1, 2))
-	task.Pass(1)
-	if task.Next() != 2 || !task.Touched() {
-		t.Errorf("next is %d: lag would never reach zero on transactional input", task.Next())
+	task.Pass("numbers", 1)
+	if task.Next("numbers") != 2 || !task.Touched() {
+		t.Errorf("next is %d: lag would never reach zero on transactional input", task.Next("numbers"))
 	}
-	task.Pass(0)
-	if task.Next() != 2 {
-		t.Errorf("next went back to %d", task.Next())
+	task.Pass("numbers", 0)
+	if task.Next("numbers") != 2 {
+		t.Errorf("next went back to %d", task.Next("numbers"))
 	}
 }
 
@@ -104,7 +104,7 @@ func TestMisnamedPartitionerStopsAnyPolicyAndOnlyAtTheStart(t *testing.T) {
 	}
 	task.Drop()
 	for next := int64(1); next < 3; next++ {
-		task.StartAt(next)
+		task.StartAt("numbers", next)
 		sealed, err := task.Seal("w")
 		if err != nil {
 			t.Fatal(err)

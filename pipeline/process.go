@@ -75,7 +75,7 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 	o.queue = o.queue[1:]
 	w.txn.inputs++
 	if r.Attrs.IsControl() {
-		o.task.Pass(r.Offset)
+		o.task.Pass(r.Topic, r.Offset)
 		return nil
 	}
 	w.fill(r, clock)

@@ -169,8 +169,8 @@ func TestOutputsArriveAsSentAndDeadLettersSayWhy(t *testing.T) {
 func TestFailedStoreStopsTheTaskUnderAnyPolicy(t *testing.T) {
 	s := summing(nil, pipeline.Skip)
 	task := pipeline.NewTask(s, 0, 1, brokenBase{state.NewMemory(s.Stores())}, nil)
-	if _, err := task.Process(number(0, 1, 2)); err == nil || !strings.Contains(err.Error(), "read: disk") || task.Next() != 0 {
-		t.Errorf("got %v, next %d: want the store's error and the record undone", err, task.Next())
+	if _, err := task.Process(number(0, 1, 2)); err == nil || !strings.Contains(err.Error(), "read: disk") || task.Next("numbers") != 0 {
+		t.Errorf("got %v, next %d: want the store's error and the record undone", err, task.Next("numbers"))
 	}
 }
 

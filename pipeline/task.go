@@ -49,21 +49,20 @@ type Input struct {
 // Task is the pure core: one partition of a stage. It has no Kafka, no clock and no goroutine, so the same inputs give the
 // same outputs. It is owned by one goroutine.
 type Task struct {
-	stage              *Stage
-	partition          int32
-	partitions         int32
-	view               *state.View
-	limits             Limits
-	fingerprint        string
-	stateTopic         string
-	ctx                Ctx
-	arena              arena
-	out                []Out
-	next               int64 // appliedNext of the open transaction
-	committed          state.Marker
-	touched            bool
-	misplaced          int // records in a row, from the partition's first, whose key belongs elsewhere; -1 once one does not
-	misplacedCommitted int
+	stage       *Stage
+	partition   int32
+	partitions  int32
+	view        *state.View
+	limits      Limits
+	fingerprint string
+	stateTopic  string
+	ctx         Ctx
+	arena       arena
+	out         []Out
+	inputs      []progress // by order of declaration
+	current     int        // the input of the record in hand
+	committed   state.Marker
+	touched     bool
 }
 
 // NewTask returns the task of one partition over base, which must be restored and stays the task's until it ends. limits may be
@@ -71,23 +70,11 @@ type Task struct {
 func NewTask(s *Stage, partition, partitions int32, base state.Base, limits Limits) *Task {
 	t := &Task{stage: s, partition: partition, partitions: partitions, limits: limits, view: state.NewView(s.specs, base), fingerprint: s.Fingerprint(partitions), stateTopic: s.StateTopic()}
 	t.committed, _ = base.Marker()
-	t.next = t.committedNext()
-	if t.committed.TxnSeq > 1 { // the partition's first records were seen by an earlier task
-		t.misplaced, t.misplacedCommitted = -1, -1
+	for _, in := range s.inputs {
+		t.inputs = append(t.inputs, restart(t.committed, in.topic))
 	}
 	return t
 }
-
-func (t *Task) committedNext() int64 {
-	next, ok := t.committed.NextOf(t.stage.inputs[0].topic)
-	if !ok {
-		return 0
-	}
-	return next
-}
-
-// Next returns appliedNext: the first offset of the input that the task has not processed, committed or not.
-func (t *Task) Next() int64 { return t.next }
 
 // Touched reports whether the open transaction has processed something of this task.
 func (t *Task) Touched() bool { return t.touched }
@@ -97,10 +84,6 @@ func (t *Task) View() *state.View { return t.view }
 
 // maxAhead is how far a record's timestamp may lie ahead of the wall clock: Kafka's own default (KIP-1030).
 const maxAhead = time.Hour
-
-// misplacedLimit is how many records in a row, from a partition's first, must sit on the wrong partition before the task
-// concludes that the partitioner is misnamed rather than that a producer is wrong.
-const misplacedLimit = 100
 
 // OrderError says that the client delivered offsets that go back (I5).
 type OrderError struct {
@@ -112,11 +95,13 @@ func (e *OrderError) Error() string {
 	return fmt.Sprintf("I5: %s was delivered, but everything below offset %d is applied", e.At, e.Next)
 }
 
-// Process runs one record in its savepoint and returns what it produced, dead letters included; the slice is valid until the
-// next call. An error leaves the record undone and is fatal to the task.
+// Process runs one record of one of the stage's inputs in its savepoint and returns what it produced, dead letters included;
+// the slice is valid until the next call. An error leaves the record undone and is fatal to the task.
 func (t *Task) Process(in *Input) ([]Out, error) {
-	if in.Offset < t.next {
-		return nil, &OrderError{in.Position, t.next}
+	t.current = t.stage.input(in.Topic)
+	p := &t.inputs[t.current]
+	if in.Offset < p.next {
+		return nil, &OrderError{in.Position, p.next}
 	}
 	t.out = t.out[:0]
 	t.view.Savepoint(in.Position, in.Timestamp)
@@ -132,15 +117,8 @@ func (t *Task) Process(in *Input) ([]Out, error) {
 			return nil, err
 		}
 	}
-	t.touched, t.next = true, in.Offset+1
+	t.touched, p.next = true, in.Offset+1
 	return t.out, nil
-}
-
-// Pass counts an offset as processed that holds no record for a handler, such as a control record.
-func (t *Task) Pass(offset int64) {
-	if offset >= t.next {
-		t.touched, t.next = true, offset+1
-	}
 }
 
 func (t *Task) handle(in *Input) error {
@@ -185,7 +163,7 @@ func (t *Task) call(in *Input) (err error) {
 		}
 	}()
 	t.ctx = Ctx{task: t, in: in}
-	err = t.stage.inputs[0].handle(&t.ctx, in)
+	err = t.stage.inputs[t.current].handle(&t.ctx, in)
 	if t.ctx.err != nil {
 		return t.ctx.err // a failed Send cannot be swallowed
 	}
@@ -232,41 +210,6 @@ func (t *Task) settle(in *Input, err error) error {
 	return nil
 }
 
-// checkPlace refuses a record whose key belongs to another partition: its state is there.
-func (t *Task) checkPlace(in *Input) error {
-	want := t.stage.partitioner.Partition(in.Key, t.partitions)
-	if want == t.partition {
-		t.misplaced = -1
-		return nil
-	}
-	if t.misplaced >= 0 {
-		if t.misplaced++; t.misplaced == misplacedLimit {
-			return &misplacedError{t.stage.partitioner, t.match(in.Key)}
-		}
-	}
-	return DeadLetter("wrong_partition", fmt.Errorf("key %q belongs to partition %d of %d by %s: produce it with that partitioner", cut(string(in.Key), 80), want, t.partitions, t.stage.partitioner))
-}
-
-// match returns the partitioner that would have placed key here, "" if none.
-func (t *Task) match(key []byte) Partitioner {
-	for _, p := range []Partitioner{Murmur2, CRC32, FNV1a} {
-		if p.Partition(key, t.partitions) == t.partition {
-			return p
-		}
-	}
-	return ""
-}
-
-type misplacedError struct{ have, match Partitioner }
-
-func (e *misplacedError) Error() string {
-	s := fmt.Sprintf("the first %d records all sit on the wrong partition by partitioner=%s", misplacedLimit, e.have)
-	if e.match == "" {
-		return s + ": no known partitioner matches; produce with murmur2"
-	}
-	return s + fmt.Sprintf(": set partitioner=%s", e.match)
-}
-
 // Seal computes what the open transaction writes to the state topic: the last value of each key that changed, the packed ids,
 // and the applied marker (I6: also when no state changed). Bytes stay valid until Merge or Drop.
 func (t *Task) Seal(writer string) (state.Sealed, error) {
@@ -275,7 +218,7 @@ func (t *Task) Seal(writer string) (state.Sealed, error) {
 		Partitions:  t.partitions,
 		Fingerprint: t.fingerprint,
 		Writer:      writer,
-		Next:        []state.InputNext{{Topic: t.stage.inputs[0].topic, AppliedNext: t.next}},
+		Next:        t.nexts(),
 	}
 	return t.view.Seal(m)
 }
@@ -286,7 +229,10 @@ func (t *Task) Merge(s state.Sealed, position int64) error {
 	if err := t.view.Merge(s, position); err != nil {
 		return err
 	}
-	t.committed, t.misplacedCommitted = s.Marker, t.misplaced
+	t.committed = s.Marker
+	for i := range t.inputs {
+		t.inputs[i].misplacedCommitted = t.inputs[i].misplaced
+	}
 	t.settleTransaction()
 	return nil
 }
@@ -294,7 +240,10 @@ func (t *Task) Merge(s state.Sealed, position int64) error {
 // Drop forgets the open transaction.
 func (t *Task) Drop() {
 	t.view.Drop()
-	t.next, t.misplaced = t.committedNext(), t.misplacedCommitted
+	for i := range t.inputs {
+		p := &t.inputs[i]
+		p.next, p.misplaced = t.committedNext(t.stage.inputs[i].topic), p.misplacedCommitted
+	}
 	t.settleTransaction()
 }
 
@@ -303,7 +252,3 @@ func (t *Task) settleTransaction() {
 	t.arena.reset()
 	t.out = t.out[:0]
 }
-
-// StartAt sets the first offset of a task that has neither marker nor committed offset. It counts as processed work, so that
-// the next transaction commits it.
-func (t *Task) StartAt(offset int64) { t.touched, t.next = true, offset }

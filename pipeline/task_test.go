@@ -79,8 +79,8 @@ func TestFailedRecordIsUndoneAndNothingElse(t *testing.T) {
 	if got, _ := record.Int64.Decode(outs[0].Value); got != 12 {
 		t.Errorf("sum is %d, want 12: the dead letter's 5 must not count", got)
 	}
-	if task.Next() != 3 {
-		t.Errorf("next is %d, want 3: a dead letter is done", task.Next())
+	if task.Next("numbers") != 3 {
+		t.Errorf("next is %d, want 3: a dead letter is done", task.Next("numbers"))
 	}
 }
 
@@ -144,7 +144,7 @@ func TestPanicStopsTheTaskUnderAnyPolicy(t *testing.T) {
 	if !errors.As(err, &p) || p.At.Offset != 3 || !bytes.Contains(p.Stack, []byte("task_test.go")) {
 		t.Errorf("got %v", err)
 	}
-	if task.Next() != 0 {
+	if task.Next("numbers") != 0 {
 		t.Error("the record counts as processed")
 	}
 }

@@ -247,7 +247,7 @@ func (w *worker) adopt(ctx context.Context) error {
 		return err
 	}
 	for _, o := range fresh {
-		o.task.StartAt(o.start)
+		o.task.StartAt(o.input.Topic, o.start)
 	}
 	committed, err := w.commit(ctx)
 	if err != nil || !committed {
@@ -288,7 +288,7 @@ func (w *worker) publish(o *ownedTask) {
 			t.State, t.Error = Stopped, o.stopped.Error()
 		}
 		if o.task != nil {
-			t.AppliedNext, t.TxnSeq = o.task.committedNext(), o.task.committed.TxnSeq
+			t.AppliedNext, t.TxnSeq = o.task.committedNext(o.input.Topic), o.task.committed.TxnSeq
 			t.StateBytes, t.StatePosition = o.lease.base.Bytes(), o.lease.base.Position()
 		}
 	})

@@ -110,7 +110,7 @@ func (l *loop) feed(partition int32, n int) {
 // next waits until a task is processed up to an offset, committed or not.
 func (l *loop) next(partition int32, offset int64) {
 	l.t.Helper()
-	l.until(fmt.Sprintf("partition %d at %d", partition, offset), func() bool { return l.tasks[partition].task.Next() >= offset })
+	l.until(fmt.Sprintf("partition %d at %d", partition, offset), func() bool { return l.tasks[partition].task.Next("in") >= offset })
 }
 
 func (l *loop) groupOffset(partition int32) int64 {
@@ -239,8 +239,8 @@ func TestAbortUndoesWhatWasProcessedAndForgetsWhatWasPolled(t *testing.T) {
 	if err := l.abort(t.Context(), errors.New("test")); err != nil {
 		t.Fatal(err)
 	}
-	if o.task.Touched() || o.task.Next() != 0 || len(o.queue) != 0 || o.again != 0 {
-		t.Errorf("touched %v, next %d, %d queued, to come again from %d: want false, 0, 0, 0", o.task.Touched(), o.task.Next(), len(o.queue), o.again)
+	if o.task.Touched() || o.task.Next("in") != 0 || len(o.queue) != 0 || o.again != 0 {
+		t.Errorf("touched %v, next %d, %d queued, to come again from %d: want false, 0, 0, 0", o.task.Touched(), o.task.Next("in"), len(o.queue), o.again)
 	}
 	l.next(1, 5) // they come again
 	if committed, err := l.commit(t.Context()); err != nil || !committed || l.groupOffset(1) != 5 {
@@ -322,7 +322,7 @@ func TestTransactionEndsWhenItsNewIDsFillARecord(t *testing.T) {
 	}, func(s *Stage) { seen = state.NewDedupe(s, "seen", time.Hour) })
 	l.p.maxIDs = 4
 	l.feed(0, 10)
-	l.until("ten inputs", func() bool { return l.tasks[0].task.Next() == 10 })
+	l.until("ten inputs", func() bool { return l.tasks[0].task.Next("in") == 10 })
 	if got := l.inputs(); !slices.Equal(got, []int{4, 4}) {
 		t.Errorf("transactions of %v inputs before the open one, want 4 and 4", got)
 	}

@@ -70,17 +70,38 @@ func (d *Driver) transact(k *task) bool {
 	return true
 }
 
-// pending returns the inputs that a task has not processed.
+// pending returns what a task has not processed of its inputs, in the order in which it takes them.
 func (d *Driver) pending(k *task) (pending []pipeline.Input) {
-	name := k.stage.Inputs()[0]
+	inputs := k.stage.Inputs()
+	unread, heads := make([][]pipeline.Input, len(inputs)), make([]int64, len(inputs))
+	for i, name := range inputs {
+		unread[i] = d.unread(k, name)
+	}
+	for {
+		for i := range heads {
+			heads[i] = pipeline.NoHead
+			if len(unread[i]) > 0 {
+				heads[i] = unread[i][0].Timestamp
+			}
+		}
+		i := pipeline.Choose(heads)
+		if i < 0 {
+			return pending
+		}
+		pending, unread[i] = append(pending, unread[i][0]), unread[i][1:]
+	}
+}
+
+// unread returns what a task has not processed of one input.
+func (d *Driver) unread(k *task, name string) (unread []pipeline.Input) {
 	t := d.topic(name)
 	offsets := t.partitions[k.partition]
-	for offset := k.core.Next(); offset < int64(len(offsets)); offset++ {
+	for offset := k.core.Next(name); offset < int64(len(offsets)); offset++ {
 		r := clone(t.records[offsets[offset]])
-		pending = append(pending, pipeline.Input{Position: record.Position{Topic: name, Partition: k.partition, Offset: offset},
+		unread = append(unread, pipeline.Input{Position: record.Position{Topic: name, Partition: k.partition, Offset: offset},
 			Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp, Clock: d.now.UnixMilli()})
 	}
-	return pending
+	return unread
 }
 
 func (d *Driver) attempt(k *task, pending []pipeline.Input) (a attempt, err error) {

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"math"
+
+	"github.com/tallystick/tallystick/state"
+)
+
+// progress is how far a task has come with one of its inputs.
+type progress struct {
+	next               int64 // appliedNext of the open transaction
+	misplaced          int   // records in a row, from the partition's first, whose key belongs elsewhere; -1 once one does not
+	misplacedCommitted int
+}
+
+// restart returns an input's progress as of a committed marker.
+func restart(m state.Marker, topic string) progress {
+	next, known := m.NextOf(topic)
+	p := progress{next: next}
+	if known && m.TxnSeq > 1 { // the partition's first records were seen by an earlier task
+		p.misplaced, p.misplacedCommitted = -1, -1
+	}
+	return p
+}
+
+// Next returns appliedNext of one of the stage's inputs: its first offset that the task has not processed, committed or not.
+func (t *Task) Next(input string) int64 { return t.inputs[t.stage.input(input)].next }
+
+// Pass counts an offset of one of the stage's inputs as processed that holds no record for a handler, such as a control
+// record.
+func (t *Task) Pass(input string, offset int64) {
+	if p := &t.inputs[t.stage.input(input)]; offset >= p.next {
+		t.touched, p.next = true, offset+1
+	}
+}
+
+// StartAt sets the first offset of an input that has neither marker nor committed offset. It counts as processed work, so
+// that the next transaction commits it.
+func (t *Task) StartAt(input string, offset int64) {
+	t.touched, t.inputs[t.stage.input(input)].next = true, offset
+}
+
+// committedNext returns appliedNext of an input as last committed, 0 if it never was.
+func (t *Task) committedNext(input string) int64 {
+	next, _ := t.committed.NextOf(input)
+	return next
+}
+
+// nexts returns appliedNext of every input, for the marker (I6: a transaction that touches a task commits all its inputs).
+func (t *Task) nexts() []state.InputNext {
+	nexts := make([]state.InputNext, len(t.inputs))
+	for i, in := range t.stage.inputs {
+		nexts[i] = state.InputNext{Topic: in.topic, AppliedNext: t.inputs[i].next}
+	}
+	return nexts
+}
+
+// The heads of two kinds of input that have no record time.
+const (
+	// NoHead is the head of an input of which nothing is polled.
+	NoHead int64 = math.MaxInt64
+	// PassHead is the head of an input that is to be passed over: it holds no record, so nothing is waited for.
+	PassHead int64 = math.MinInt64
+)
+
+// Choose returns which input a task takes its next record from: heads holds, by order of declaration, the record time in ms of
+// the first unprocessed record of each input, or NoHead. The lowest time wins, of equal ones the input declared first. It
+// returns -1 when there is none.
+func Choose(heads []int64) int {
+	best, lowest := -1, NoHead
+	for i, head := range heads {
+		if head < lowest {
+			best, lowest = i, head
+		}
+	}
+	return best
+}
