@@ -13,7 +13,8 @@ type Codec[T any] interface {
 	// ID stands in the topology fingerprint, so that state is never read by a codec that did not write it. It names the
 	// format ("json", "int64"), never a Go type: renaming a type must not look like a change of format.
 	ID() string
-	// Append appends the encoding of v to dst and returns the extended slice.
+	// Append appends the encoding of v to dst and returns the extended slice. Only a codec that knows Kafka's null returns nil,
+	// and means it ([Nullable]).
 	Append(dst []byte, v T) ([]byte, error)
 	// Decode must not keep src: it aliases a buffer that is reused. A nil src is Kafka's null.
 	Decode(src []byte) (T, error)
