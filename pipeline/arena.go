@@ -7,10 +7,16 @@ type arena struct {
 	used int // bytes of the transaction, over all chunks
 }
 
-// tail returns an empty slice whose spare capacity is the free part of the arena.
-func (a *arena) tail() []byte { return a.buf[len(a.buf):] }
+// tail returns an empty slice whose spare capacity is the free part of the arena. It is never nil: a codec that appends
+// nothing to it has encoded no bytes, one that returns nil has encoded Kafka's null.
+func (a *arena) tail() []byte {
+	if a.buf == nil {
+		a.buf = make([]byte, 0, 64<<10)
+	}
+	return a.buf[len(a.buf):]
+}
 
-// keep makes b, which was built by appending to tail, part of the arena and returns it with no spare capacity.
+// keep makes b, which was built by appending to tail, part of the arena and returns it with no spare capacity; nil stays nil.
 func (a *arena) keep(b []byte) []byte {
 	a.used += len(b)
 	if free := cap(a.buf) - len(a.buf); len(b) > free { // b moved to memory of its own: begin a chunk that has room

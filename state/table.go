@@ -36,7 +36,8 @@ func (t Table[K, V]) Get(s Scope, k K) (V, bool) {
 	return zero, false
 }
 
-// Put sets the value of k.
+// Put sets the value of k. A value that its codec encodes as Kafka's null (record.Nullable) deletes the row, as in Kafka
+// Streams.
 func (t Table[K, V]) Put(s Scope, k K, val V) {
 	v := s.View()
 	if !v.mayWrite(t.spec) {
@@ -46,15 +47,17 @@ func (t Table[K, V]) Put(s Scope, k K, val V) {
 	if !ok {
 		return
 	}
+	if v.scratch == nil {
+		v.scratch = []byte{} // no bytes and no value are not the same
+	}
 	b, err := t.value.Append(v.scratch[:0], val)
 	if err != nil {
 		v.fail(t.spec, key, "encode value", t.value.ID(), err)
 		return
 	}
-	if b == nil {
-		b = []byte{} // an empty value is not a deletion
+	if b != nil {
+		v.scratch = b
 	}
-	v.scratch = b
 	v.set(t.spec, key, b)
 }
 
