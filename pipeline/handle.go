@@ -33,6 +33,7 @@ func Handle[K, V any](s *Stage, in topics.Topic[K, V], handler Handler[K, V]) {
 	if in.Key == nil || in.Value == nil {
 		s.p.errs = append(s.p.errs, fmt.Errorf("stage %q: topic %q has no codec: make it with topics.New", s.name, in.Name))
 	}
+	s.draw(sourceNode, "KSTREAM-SOURCE", in.Name)
 	s.inputs = append(s.inputs, input{in.Name, func(c *Ctx, raw *Input) error {
 		key, err := in.Key.Decode(raw.Key)
 		if err != nil {

@@ -21,6 +21,7 @@ func NewOutput[K, V any](s *Stage, t topics.Topic[K, V]) Output[K, V] {
 	}
 	if !slices.Contains(s.outputs, t.Name) {
 		s.outputs = append(s.outputs, t.Name)
+		s.draw(sinkNode, "KSTREAM-SINK", t.Name)
 	}
 	return Output[K, V]{s, t}
 }

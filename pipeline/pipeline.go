@@ -16,6 +16,7 @@ type Pipeline struct {
 	app    string
 	stages []*Stage
 	errs   []error
+	nodes  int // numbered so far, for Describe
 }
 
 // New returns an empty pipeline. app is the application.id: consumer group, prefix of topics and transactional ids. New does
@@ -89,6 +90,7 @@ type Stage struct {
 	specs       []*state.Spec
 	inputs      []input
 	outputs     []string
+	nodes       []*node // for Describe
 	onError     Policy
 	partitioner Partitioner
 }
