@@ -78,6 +78,9 @@ type jsonCodec[T any] struct{}
 
 func (jsonCodec[T]) ID() string { return "json" }
 
+// MayBegin implements Beginner: JSON begins with white space or a printable character.
+func (jsonCodec[T]) MayBegin(b byte) bool { return b >= ' ' || b == '\t' || b == '\n' || b == '\r' }
+
 func (jsonCodec[T]) Append(dst []byte, v T) ([]byte, error) {
 	w := appender{dst}
 	if err := json.MarshalWrite(&w, v, json.Deterministic(true)); err != nil {
