@@ -54,7 +54,7 @@ func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, commi
 	if m.Partitions != w.p.partitions[o.id.Stage] {
 		return violation("I1", "the state was written for %d partitions, topic %s has %d: keys have moved: go back to %d partitions, or use a new application.id", m.Partitions, o.input.Topic, w.p.partitions[o.id.Stage], m.Partitions)
 	}
-	if err := state.CheckFingerprint(m.Fingerprint, o.stage.Fingerprint(m.Partitions)); err != nil {
+	if err := state.CheckFingerprint(m.Fingerprint, o.stage.Fingerprint(m.Partitions), base.Orphans(), w.unread(ctx, o, m)); err != nil {
 		return fmt.Errorf("task %s: %w", o.id, err)
 	}
 	if committed.Next < 0 { // offsets expired or were deleted: the marker is as good a witness; the beginning would be wrong
@@ -68,6 +68,15 @@ func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, commi
 	}
 	o.start = next
 	return w.checkInput(ctx, o)
+}
+
+// unread counts what the task never applied of an input that the stage no longer has.
+func (w *worker) unread(ctx context.Context, o *ownedTask, m state.Marker) func(input string) (int64, error) {
+	return func(input string) (int64, error) {
+		end, err := session.EndOffset(ctx, w.p.admin, session.TopicPartition{Topic: input, Partition: o.id.Partition})
+		next, _ := m.NextOf(input)
+		return end - next, err
+	}
 }
 
 type offsetMismatch struct{ invariant, text string }

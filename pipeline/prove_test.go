@@ -22,6 +22,7 @@ type proof struct {
 	committed session.CommittedOffset
 	reset     OffsetReset
 	unmarked  bool
+	rows      []state.Record // in the state topic, before the marker
 }
 
 func newProof(t *testing.T) *proof {
@@ -77,6 +78,11 @@ func metadata(seq, digest uint64) string {
 func (p *proof) try(t *testing.T) error {
 	t.Helper()
 	base := state.NewMemory(nil)
+	for _, r := range p.rows {
+		if err := base.Replay(r.Key, r.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if !p.unmarked {
 		if err := base.Replay([]byte("\x00m"), p.marker.Append(nil)); err != nil {
 			t.Fatal(err)
@@ -126,6 +132,7 @@ func (p *proof) deleteInputBefore(t *testing.T, offset int64) {
 func TestStateOfAnIncompatibleStageIsRefused(t *testing.T) {
 	p := newProof(t)
 	p.marker.Fingerprint = state.FingerprintText("s", 1, []string{"in"}, []*state.Spec{{Name: "gone", Kind: "table", KeyCodec: "string", ValueCodec: "string"}})
+	p.rows = []state.Record{{Key: []byte("\x04gonek"), Value: []byte("v")}}
 	if err := p.try(t); err == nil || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("got %v, want a refusal that names the store", err)
 	}

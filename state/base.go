@@ -49,6 +49,9 @@ type Base interface {
 	Marker() (Marker, bool)
 	// Digest returns the digest of the live contents.
 	Digest() uint64
+	// Orphans counts the live keys of stores that the program does not declare, by the store's name; the caller owns the map. A
+	// task must not run while there are any: CheckFingerprint refuses it.
+	Orphans() map[string]int
 	// Bytes estimates the memory in use.
 	Bytes() int64
 	// Reset forgets everything.

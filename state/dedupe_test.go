@@ -139,7 +139,7 @@ func TestWidenedWindowDoesNotForget(t *testing.T) {
 	wider := &claimTask{task: &task{base: c.base, log: c.log, next: c.next}}
 	wider.inbox = NewDedupe(wider, "inbox", 300*time.Second)
 	wider.rows = NewTable(wider, "rows", record.String, record.String)
-	if err := CheckFingerprint(c.fingerprint(), wider.fingerprint()); err != nil {
+	if err := CheckFingerprint(c.fingerprint(), wider.fingerprint(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	wider.view = NewView(wider.specs, c.base)

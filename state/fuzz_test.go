@@ -36,8 +36,8 @@ func FuzzParseFingerprint(f *testing.F) {
 	f.Add(goldenFingerprint())
 	f.Add("stage a partitions=1 inputs=\nstore b dedupe key=- value=- window=0s\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		_ = CheckFingerprint(text, goldenFingerprint()) // whatever they say, they must not panic
-		_ = CheckFingerprint(goldenFingerprint(), text)
+		_ = CheckFingerprint(text, goldenFingerprint(), nil, func(string) (int64, error) { return 0, nil }) // whatever they say, they must not panic
+		_ = CheckFingerprint(goldenFingerprint(), text, nil, func(string) (int64, error) { return 0, nil })
 		if d := storedWindow(text, "inbox"); d < 0 {
 			t.Errorf("%q: window %v", text, d)
 		}

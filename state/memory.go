@@ -13,6 +13,7 @@ import (
 type Memory struct {
 	stores   []*memoryStore // sorted by prefix
 	hasher   hasher
+	orphans  orphans
 	digest   uint64
 	marker   Marker
 	proven   bool // there is a marker
@@ -69,7 +70,7 @@ func (m *Memory) unknown(key []byte) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the state topic holds keys of store %q, which this program does not declare: %s", name, wayOut)
+	return fmt.Errorf("state key %x: store %q is not declared: restore the task", clip(key), name)
 }
 
 // Get implements Base.
@@ -175,9 +176,9 @@ func (m *Memory) Replay(key, value []byte) error {
 		return m.broken
 	}
 	s := m.storeOf(key)
-	if s == nil && value == nil {
-		_, _, err := splitKey(key) // deleted keys of a store that is gone harm nobody
-		return err
+	if s == nil { // its keys may all be deleted further on: the end of the restore tells
+		m.broken = m.orphans.replay(m, key, value)
+		return m.broken
 	}
 	if m.broken = m.check(key, value); m.broken == nil {
 		m.put(s, key, value)
@@ -291,7 +292,7 @@ func (m *Memory) Reset() error {
 			s.ids = newMemoryIDs()
 		}
 	}
-	m.digest, m.marker, m.proven, m.position, m.broken = 0, Marker{}, false, 0, nil
+	m.orphans, m.digest, m.marker, m.proven, m.position, m.broken = nil, 0, Marker{}, false, 0, nil
 	return nil
 }
 

@@ -288,7 +288,7 @@ func (m *machine) Widen(rt *rapid.T) {
 	}
 	m.windows[i] *= 3
 	m.declare(&m.k.stage)
-	if err := CheckFingerprint(old, m.k.fingerprint()); err != nil {
+	if err := CheckFingerprint(old, m.k.fingerprint(), nil, nil); err != nil {
 		rt.Fatal(err)
 	}
 	m.newView()

@@ -24,6 +24,7 @@ type Spec struct {
 	Kind                 Kind
 	KeyCodec, ValueCodec string        // Codec.ID(); empty for a dedupe store
 	Window               time.Duration // dedupe stores only; whole milliseconds count
+	codecs               error         // what is wrong with the declaration of a codec
 }
 
 // Declarer is what a store is declared on: a stage. It keeps a copy of the Spec, sets its Index and returns its address,
@@ -42,6 +43,9 @@ func (s *Spec) Validate() error {
 	switch s.Kind {
 	case KindTable:
 		errs = append(errs, validCodec(s.Name, "key", s.KeyCodec), validCodec(s.Name, "value", s.ValueCodec))
+		if s.codecs != nil {
+			errs = append(errs, fmt.Errorf("store %q: %w", s.Name, s.codecs))
+		}
 	case KindDedupe:
 		if s.Window < time.Millisecond {
 			errs = append(errs, fmt.Errorf("store %q: window %v: want at least 1ms, and longer than a redelivery can take", s.Name, s.Window))

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"iter"
 
 	"github.com/tallystick/tallystick/record"
@@ -18,7 +19,8 @@ type Table[K, V any] struct {
 // NewTable declares a table on a stage. The name and the codecs' ids are part of what is stored and cannot change later,
 // but for what CheckFingerprint allows.
 func NewTable[K, V any](d Declarer, name string, key record.Codec[K], value record.Codec[V]) Table[K, V] {
-	spec := d.DeclareStore(Spec{Name: name, Kind: KindTable, KeyCodec: key.ID(), ValueCodec: value.ID()})
+	spec := d.DeclareStore(Spec{Name: name, Kind: KindTable, KeyCodec: key.ID(), ValueCodec: value.ID(),
+		codecs: errors.Join(record.CheckCodec(key), record.CheckCodec(value))})
 	return Table[K, V]{spec, string(appendPrefix(nil, name)), key, value}
 }
 

@@ -283,4 +283,7 @@ func TestSpecsAreValidated(t *testing.T) {
 	} {
 		mentions(t, s.Validate(), words)
 	}
+	declared := &stage{}
+	NewTable(declared, "rows", record.String, record.Versioned(2, record.String, record.String, strings.ToUpper))
+	mentions(t, declared.specs[0].Validate(), `store "rows"`, "MayBegin")
 }
