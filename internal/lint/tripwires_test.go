@@ -31,6 +31,7 @@ var crossings = map[string]string{
 var spawns = map[string]string{
 	"cmd/processor/admin.go":      "serves the admin port; ends with its listener",
 	"cmd/processor/demo_child.go": "reads the demo's orders from standard input; ends with the child",
+	"internal/faultnet/conn.go":   "delivers what sat in a socket; ends when it has",
 	"internal/session/assign.go":  "the watchdog over offsets that stay unstable; ends when none waits or the session closes",
 	"internal/session/commit.go":  "lets a rebalance run while the end of a transaction hangs; ends with the end",
 	"internal/session/session.go": "closes a client that may hang; bounded by the caller's context",

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/internal/faultnet"
 )
 
 // crash is one crash point: what happens to the k-th request that a process sends.
@@ -36,11 +38,11 @@ type crashCount struct {
 	byKey map[string]int
 }
 
-func (c *crashCount) add(mode string, key int16) {
+func (c *crashCount) add(mode string, key kmsg.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs[mode]++
-	c.byKey[kmsg.NameForKey(key)]++
+	c.byKey[key.Name()]++
 }
 
 func TestEveryCrashPoint(t *testing.T) {
@@ -70,9 +72,9 @@ func TestEveryCrashPoint(t *testing.T) {
 		total += n
 	}
 	if only == 0 && os.Getenv("MODE") == "" && !t.Failed() {
-		for _, key := range []int16{keyInitProducerID, keyProduce, keyTxnOffsetCommit, keyEndTxn, keyOffsetFetch, keyFetch, keyJoinGroup, keySyncGroup, keyHeartbeat} {
-			if count.byKey[kmsg.NameForKey(key)] == 0 {
-				t.Errorf("no crash at %s: the workload does not reach it", kmsg.NameForKey(key))
+		for _, key := range []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetFetch, kmsg.Fetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat} {
+			if count.byKey[key.Name()] == 0 {
+				t.Errorf("no crash at %s: the workload does not reach it", key.Name())
 			}
 		}
 	}
@@ -103,7 +105,7 @@ func (c crash) test(t *testing.T, count *crashCount) (hit bool) {
 		if v := w.verdict(); v != "" || os.Getenv("KEEP") != "" {
 			w.keep(dir)
 			if v != "" {
-				t.Errorf("%s the %d-th request (%s): %s\nrepeat: %s\nschedule, history and logs: %s", c.mode, c.k, kmsg.NameForKey(key), v, c.repeat(), dir)
+				t.Errorf("%s the %d-th request (%s): %s\nrepeat: %s\nschedule, history and logs: %s", c.mode, c.k, key.Name(), v, c.repeat(), dir)
 			}
 		}
 	})
@@ -114,14 +116,14 @@ func (c crash) test(t *testing.T, count *crashCount) (hit bool) {
 const crashWindow = 2 * time.Second
 
 // run returns the key of the request that was hit, -1 if none was.
-func (c crash) run(w *world) (key int16) {
+func (c crash) run(w *world) (key kmsg.Key) {
 	w.feeder.orders <- 120
-	struck := make(chan int16, 1)
+	struck := make(chan kmsg.Key, 1)
 	p := w.prepare(0, 1, "")
 	if c.recovery() {
 		p = w.successor(p)
 	}
-	p.net.watch = c.strike(p, struck)
+	p.net.Watch(c.strike(p, struck))
 	w.enter(p)
 	go func() {
 		time.Sleep(300 * time.Millisecond)
@@ -137,11 +139,11 @@ func (c crash) run(w *world) (key int16) {
 		}
 	case <-time.After(crashWindow):
 		key = -1
-		p.net.heal()
+		p.net.Heal()
 	}
 	if c.mode == "freeze" && key >= 0 {
 		time.Sleep(40 * time.Second)
-		p.net.thaw()
+		p.net.Thaw()
 	}
 	w.finish(60)
 	w.judge()
@@ -154,7 +156,7 @@ func (c crash) recovery() bool { return strings.HasPrefix(c.mode, "recovery") }
 // successor lets a process die at its third commit, whose answer is lost, and prepares the next incarnation.
 func (w *world) successor(p *process) *process {
 	sprung := make(chan struct{})
-	p.net.arm(&rule{name: "kill", key: keyEndTxn, skip: 2, left: 1, order: order{deed: dropResponse, then: func() { p.kill(); close(sprung) }}})
+	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.EndTxn, Skip: 2, Left: 1, Order: faultnet.Order{Deed: faultnet.DropResponse, Then: func() { p.kill(); close(sprung) }}})
 	p.start()
 	for range 20 {
 		w.feeder.orders <- 10
@@ -169,19 +171,19 @@ func (w *world) successor(p *process) *process {
 	return w.prepare(0, 1, p.dir)
 }
 
-func (c crash) strike(p *process, struck chan<- int16) func(request) order {
-	return func(r request) order {
-		if r.n != c.k {
-			return order{}
+func (c crash) strike(p *process, struck chan<- kmsg.Key) func(faultnet.Request) faultnet.Order {
+	return func(r faultnet.Request) faultnet.Order {
+		if r.N != c.k {
+			return faultnet.Order{}
 		}
-		o := order{then: func() { p.kill(); struck <- r.key }}
+		o := faultnet.Order{Then: func() { p.kill(); struck <- r.Key }}
 		switch c.mode {
 		case "before", "recovery before":
-			o.deed = dropRequest
+			o.Deed = faultnet.DropRequest
 		case "after", "recovery after":
-			o.deed = dropResponse
+			o.Deed = faultnet.DropResponse
 		default:
-			o.then = func() { p.net.freeze(); struck <- r.key }
+			o.Then = func() { p.net.Freeze(); struck <- r.Key }
 		}
 		return o
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/internal/faultnet"
 )
 
 // fault is a kind of fault. do may take fake time; what it arms stays armed for a while.
@@ -31,17 +33,17 @@ func faults() []fault {
 		{"rebalance storm", storm, ""},
 		{"leaders move", func(w *world, _ *process) { w.cluster.ShufflePartitionLeaders() }, ""},
 		{"coordinators move", func(w *world, _ *process) { w.cluster.RehashCoordinators() }, ""},
-		{"EndTxn answer lost", lose("EndTxn answer", keyEndTxn, dropResponse), "EndTxn answer"},
-		{"EndTxn lost", lose("EndTxn", keyEndTxn, dropRequest), "EndTxn"},
-		{"TxnOffsetCommit answer lost", lose("TxnOffsetCommit answer", keyTxnOffsetCommit, dropResponse), "TxnOffsetCommit answer"},
-		{"TxnOffsetCommit lost", lose("TxnOffsetCommit", keyTxnOffsetCommit, dropRequest), "TxnOffsetCommit"},
-		{"Produce answer lost", lose("Produce answer", keyProduce, dropResponse), "Produce answer"},
-		{"Produce lost", lose("Produce", keyProduce, dropRequest), "Produce"},
-		{"InitProducerID answer lost", loseAtStart("InitProducerID answer", keyInitProducerID, dropResponse), "InitProducerID answer"},
-		{"InitProducerID lost", loseAtStart("InitProducerID", keyInitProducerID, dropRequest), "InitProducerID"},
+		{"EndTxn answer lost", lose("EndTxn answer", kmsg.EndTxn, faultnet.DropResponse), "EndTxn answer"},
+		{"EndTxn lost", lose("EndTxn", kmsg.EndTxn, faultnet.DropRequest), "EndTxn"},
+		{"TxnOffsetCommit answer lost", lose("TxnOffsetCommit answer", kmsg.TxnOffsetCommit, faultnet.DropResponse), "TxnOffsetCommit answer"},
+		{"TxnOffsetCommit lost", lose("TxnOffsetCommit", kmsg.TxnOffsetCommit, faultnet.DropRequest), "TxnOffsetCommit"},
+		{"Produce answer lost", lose("Produce answer", kmsg.Produce, faultnet.DropResponse), "Produce answer"},
+		{"Produce lost", lose("Produce", kmsg.Produce, faultnet.DropRequest), "Produce"},
+		{"InitProducerID answer lost", loseAtStart("InitProducerID answer", kmsg.InitProducerID, faultnet.DropResponse), "InitProducerID answer"},
+		{"InitProducerID lost", loseAtStart("InitProducerID", kmsg.InitProducerID, faultnet.DropRequest), "InitProducerID"},
 		{"EndTxn answers lost for long", loseAllEnds, "EndTxn answers"},
 		{"EndTxn late", lateEnd, "EndTxn late"},
-		{"EndTxn hangs", lose("EndTxn hang", keyEndTxn, hang), "EndTxn hang"},
+		{"EndTxn hangs", lose("EndTxn hang", kmsg.EndTxn, faultnet.Hang), "EndTxn hang"},
 		{"EndTxn applied, answered unknown", appliedButUnknown, "EndTxn unknown"},
 		{"EndTxn answered with an error", refuseEnd, ""},
 		{"TxnOffsetCommit answered with an error", refuseOffsets, ""},
@@ -92,11 +94,11 @@ func killAtStep(w *world, p *process) {
 }
 
 func killAtRequest(w *world, p *process) {
-	key := oneOf(w, keyProduce, keyTxnOffsetCommit, keyEndTxn, keyEndTxn, keyHeartbeat, keyFetch, keyInitProducerID, keyJoinGroup)
+	key := oneOf(w, kmsg.Produce, kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.EndTxn, kmsg.Heartbeat, kmsg.Fetch, kmsg.InitProducerID, kmsg.JoinGroup)
 	sprung := make(chan struct{})
 	var once sync.Once
-	p.net.arm(&rule{name: "kill", key: key, skip: w.rng.IntN(3), left: 1, order: order{
-		deed: oneOf(w, pass, dropResponse), then: func() { once.Do(func() { p.kill(); close(sprung) }) },
+	p.net.Arm(&faultnet.Rule{Name: "kill", Key: key, Skip: w.rng.IntN(3), Left: 1, Order: faultnet.Order{
+		Deed: oneOf(w, faultnet.Pass, faultnet.DropResponse), Then: func() { once.Do(func() { p.kill(); close(sprung) }) },
 	}})
 	await(p, sprung)
 	w.revive(p)
@@ -104,12 +106,12 @@ func killAtRequest(w *world, p *process) {
 
 // killWithLateRequest kills a process whose last request sits in a socket and reaches the broker when its successor works.
 func killWithLateRequest(w *world, p *process) {
-	key := oneOf(w, keyProduce, keyTxnOffsetCommit, keyEndTxn)
+	key := oneOf(w, kmsg.Produce, kmsg.TxnOffsetCommit, kmsg.EndTxn)
 	sprung := make(chan struct{})
 	var once sync.Once
 	late := time.Duration(w.rng.IntN(6000)) * time.Millisecond
-	p.net.arm(&rule{name: "late after kill", key: key, skip: w.rng.IntN(3), left: 1, order: order{
-		deed: delayRequest, delay: late, then: func() {
+	p.net.Arm(&faultnet.Rule{Name: "late after kill", Key: key, Skip: w.rng.IntN(3), Left: 1, Order: faultnet.Order{
+		Deed: faultnet.DelayRequest, Delay: late, Then: func() {
 			once.Do(func() {
 				go func() {
 					time.Sleep(time.Millisecond)
@@ -124,9 +126,9 @@ func killWithLateRequest(w *world, p *process) {
 }
 
 func freezeNow(w *world, p *process) {
-	p.net.freeze()
+	p.net.Freeze()
 	time.Sleep(time.Duration(5+w.rng.IntN(40)) * time.Second)
-	p.net.thaw()
+	p.net.Thaw()
 }
 
 // freezeAtStep makes a zombie: the worker stands still between flush and commit for longer than session and transaction.
@@ -136,10 +138,10 @@ func freezeAtStep(w *world, p *process) {
 	trap := func(at string) {
 		if at == "produced" {
 			once.Do(func() {
-				p.net.freeze()
+				p.net.Freeze()
 				close(sprung)
 				time.Sleep(time.Duration(11+w.incarnations%3*15) * time.Second)
-				p.net.thaw()
+				p.net.Thaw()
 			})
 		}
 	}
@@ -178,14 +180,14 @@ func storm(w *world, _ *process) {
 	w.launch(w.freeSlot())
 }
 
-func lose(name string, key int16, d deed) func(*world, *process) {
+func lose(name string, key kmsg.Key, d faultnet.Deed) func(*world, *process) {
 	return func(w *world, p *process) {
-		p.net.arm(&rule{name: name, key: key, skip: w.rng.IntN(2), left: 1 + w.rng.IntN(3), order: order{deed: d}})
+		p.net.Arm(&faultnet.Rule{Name: name, Key: key, Skip: w.rng.IntN(2), Left: 1 + w.rng.IntN(3), Order: faultnet.Order{Deed: d}})
 	}
 }
 
 // loseAtStart restarts the process, because it sends such requests only when a session opens.
-func loseAtStart(name string, key int16, d deed) func(*world, *process) {
+func loseAtStart(name string, key kmsg.Key, d faultnet.Deed) func(*world, *process) {
 	return func(w *world, p *process) {
 		p.kill()
 		w.revive(p)
@@ -194,22 +196,20 @@ func loseAtStart(name string, key int16, d deed) func(*world, *process) {
 }
 
 func loseAllEnds(w *world, p *process) {
-	r := &rule{name: "EndTxn answers", key: keyEndTxn, left: 1000, order: order{deed: dropResponse}}
-	p.net.arm(r)
+	r := &faultnet.Rule{Name: "EndTxn answers", Key: kmsg.EndTxn, Left: 1000, Order: faultnet.Order{Deed: faultnet.DropResponse}}
+	p.net.Arm(r)
 	time.Sleep(30 * time.Second)
-	p.net.mu.Lock()
-	r.left = 0
-	p.net.mu.Unlock()
+	p.net.Disarm(r)
 }
 
 func lateEnd(w *world, p *process) {
 	late := time.Duration(8+w.rng.IntN(25)) * time.Second
-	p.net.arm(&rule{name: "EndTxn late", key: keyEndTxn, left: 1, order: order{deed: delayRequest, delay: late}})
+	p.net.Arm(&faultnet.Rule{Name: "EndTxn late", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.DelayRequest, Delay: late}})
 }
 
 // appliedButUnknown makes the session return (false, nil) for a transaction that committed.
 func appliedButUnknown(w *world, p *process) {
-	p.net.arm(&rule{name: "EndTxn unknown", key: keyEndTxn, skip: w.rng.IntN(3), left: 1, order: order{deed: answerError, code: kerr.UnknownServerError.Code}})
+	p.net.Arm(&faultnet.Rule{Name: "EndTxn unknown", Key: kmsg.EndTxn, Skip: w.rng.IntN(3), Left: 1, Order: faultnet.Order{Deed: faultnet.AnswerError, Code: kerr.UnknownServerError.Code}})
 }
 
 // ours limits an injected error to the job: upstream has its own.
@@ -261,10 +261,10 @@ func memberUnknown(w *world, p *process) {
 
 // memberUnknownInTransaction has the group forget a member whose transaction waits for a late produce.
 func memberUnknownInTransaction(w *world, p *process) {
-	p.net.arm(&rule{name: "Produce late", key: keyProduce, left: 1, order: order{
-		deed: delayRequest, delay: time.Duration(3500+w.rng.IntN(4000)) * time.Millisecond,
-		then: func() {
-			p.net.arm(&rule{name: "Heartbeat unknown", key: keyHeartbeat, left: 1, order: order{deed: answerError, code: kerr.UnknownMemberID.Code}})
+	p.net.Arm(&faultnet.Rule{Name: "Produce late", Key: kmsg.Produce, Left: 1, Order: faultnet.Order{
+		Deed: faultnet.DelayRequest, Delay: time.Duration(3500+w.rng.IntN(4000)) * time.Millisecond,
+		Then: func() {
+			p.net.Arm(&faultnet.Rule{Name: "Heartbeat unknown", Key: kmsg.Heartbeat, Left: 1, Order: faultnet.Order{Deed: faultnet.AnswerError, Code: kerr.UnknownMemberID.Code}})
 		},
 	}})
 }
@@ -273,9 +273,9 @@ func memberUnknownInTransaction(w *world, p *process) {
 func (w *world) inject(f kfake.Fault) { w.injected = append(w.injected, w.cluster.Fault(f)) }
 
 func unreachable(w *world, p *process) {
-	p.net.down()
+	p.net.Down()
 	w.sleep(30 * time.Second)
-	p.net.up()
+	p.net.Up()
 }
 
 // lateMarker restarts a process on brokers whose state partitions have not got the last markers yet.
@@ -283,9 +283,9 @@ func lateMarker(w *world, p *process) {
 	p.kill()
 	w.revive(p)
 	next := w.all[len(w.all)-1]
-	next.net.lag.set(int64(1 + w.rng.IntN(40)))
+	next.net.Lag.Set(int64(1 + w.rng.IntN(40)))
 	time.Sleep(time.Duration(1000+w.rng.IntN(5000)) * time.Millisecond)
-	next.net.lag.set(0)
+	next.net.Lag.Set(0)
 }
 
 // interruptRestore makes the state topic slow for a restarted process, and moves its tasks away while it restores.
@@ -293,7 +293,7 @@ func interruptRestore(w *world, p *process) {
 	p.kill()
 	w.revive(p)
 	next := w.all[len(w.all)-1]
-	next.net.lag.set(int64(5 + w.rng.IntN(40)))
+	next.net.Lag.Set(int64(5 + w.rng.IntN(40)))
 	time.Sleep(time.Duration(100+w.rng.IntN(1500)) * time.Millisecond)
 	if len(w.slots) < 4 {
 		w.launch(w.freeSlot())
@@ -303,5 +303,5 @@ func interruptRestore(w *world, p *process) {
 		w.revive(next)
 	}
 	w.sleep(3 * time.Second)
-	next.net.lag.set(0)
+	next.net.Lag.Set(0)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/faultnet"
 	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/topics"
@@ -28,7 +29,7 @@ type process struct {
 	name      string // of this incarnation
 	named     bool   // has a group.instance.id; else the state directory names it
 	workers   int
-	net       *network
+	net       *faultnet.Network
 	dir       string // state.dir
 	stop      context.CancelFunc
 	done      chan struct{}
@@ -44,9 +45,9 @@ func (w *world) prepare(slot, workers int, dir string) *process {
 	w.incarnations++
 	p := &process{
 		w: w, slot: slot, name: fmt.Sprintf("p%d.%d", slot, w.incarnations), named: slot%2 == 0, workers: workers,
-		net: newNetwork(w.stack.DialContext, &markerLag{topic: stateTopic, id: w.stateID}), done: make(chan struct{}),
+		net: faultnet.New(w.stack.DialContext), done: make(chan struct{}),
 	}
-	p.net.latency = w.latency
+	p.net.Latency, p.net.Lag = w.latency, &faultnet.MarkerLag{Topic: stateTopic, ID: w.stateID}
 	p.dir = filepath.Join(w.dir, p.name)
 	if dir != "" {
 		if err := copyDir(dir, p.dir); err != nil {
@@ -194,8 +195,8 @@ func (p *process) instance() string {
 // does not wait.
 func (p *process) kill() {
 	p.killed.Store(true)
-	p.net.down()
-	p.net.thaw()
+	p.net.Down()
+	p.net.Thaw()
 	p.stop()
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/internal/faultnet"
 )
 
 // scenario is a directed story: the least that shows one promise. The engine as it is gets through each without a mark.
@@ -125,7 +127,7 @@ func scenarios() []scenario {
 func killedBeforeTheEnd(w *world) {
 	p := w.begin()
 	sprung := make(chan struct{})
-	p.net.arm(&rule{name: "kill", key: keyEndTxn, left: 1, order: order{deed: dropRequest, then: func() { p.kill(); close(sprung) }}})
+	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
 	w.feeder.orders <- 60
 	await(p, sprung)
 	w.revive(p)
@@ -170,7 +172,7 @@ func refusedThenRestart(w *world) {
 // appliedAnsweredUnknown has the broker commit and answer that it does not know.
 func appliedAnsweredUnknown(w *world) {
 	p := w.begin()
-	p.net.arm(&rule{name: "unknown", key: keyEndTxn, left: 1, order: order{deed: answerError, code: kerr.UnknownServerError.Code}})
+	p.net.Arm(&faultnet.Rule{Name: "unknown", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.AnswerError, Code: kerr.UnknownServerError.Code}})
 	w.give(60)
 	w.give(60)
 }
@@ -181,10 +183,10 @@ func markerIsLate(w *world) {
 	p.kill()
 	w.slots = nil
 	next := w.prepare(0, 1, p.dir)
-	next.net.lag.set(8)
+	next.net.Lag.Set(8)
 	w.enter(next)
 	time.Sleep(5 * time.Second)
-	next.net.lag.set(0)
+	next.net.Lag.Set(0)
 	time.Sleep(3 * time.Second)
 }
 

@@ -176,7 +176,7 @@ func (w *world) calm() {
 	}
 	for _, p := range w.slots {
 		p.hold.Store(nil)
-		p.net.heal()
+		p.net.Heal()
 	}
 }
 
@@ -200,8 +200,8 @@ func (w *world) finish(rest int) {
 			w.fail("process %s still runs five minutes after its kill", p.name)
 			<-p.done
 		}
-		w.tally.acted(p.net.taken())
-		w.tally.lagged.Add(p.net.lag.hits.Load())
+		w.tally.acted(p.net.Taken())
+		w.tally.lagged.Add(p.net.Lag.Hits())
 	}
 	time.Sleep(30 * time.Second) // transactions of processes that were killed time out
 }
