@@ -71,6 +71,7 @@ func (w *worker) open(a *session.Assignment, turn int64) opening {
 	err := w.restore(ctx, o, turn, a.Committed)
 	switch {
 	case !o.token.Live():
+		w.p.board.drop(o.id, w.index) // nobody else does: the task was never handed over
 		o.lease.releaseIfHeld()
 		return opening{input: a.Input, start: a.Committed.Next}
 	case err != nil:
@@ -172,10 +173,21 @@ func (w *worker) committedAgain(ctx context.Context, tp session.TopicPartition, 
 }
 
 func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, committed session.CommittedOffset) (session.RestoreResult, error) {
-	r := &replayer{Base: base, topic: o.input.Topic, committed: committed}
+	r := &replayer{Base: base, topic: o.input.Topic, committed: committed, progress: w.restoring(o)}
 	r.meta, r.metaErr = state.ParseMetadata(committed.Metadata)
 	tp := session.TopicPartition{Topic: o.stage.StateTopic(), Partition: o.id.Partition}
 	return session.Restore(ctx, w.p.admin, tp, r, w.stuck(o, tp))
+}
+
+// restoring shows how far a restore is.
+func (w *worker) restoring(o *ownedTask) func(session.RestoreResult) {
+	began := w.p.now()
+	return func(res session.RestoreResult) {
+		r := &RestoreProgress{From: res.From, Next: res.To, Target: res.Target, Records: res.Records, Began: began, At: w.p.now()}
+		if o.token.Live() { // else another has it, or will show it
+			w.p.board.task(o.id, func(t *TaskStatus) { t.State, t.Worker, t.Restore = Restoring, w.index, r })
+		}
+	}
 }
 
 // stuck says who holds a restore up, and fences who is gone.
@@ -201,7 +213,11 @@ type replayer struct {
 	committed session.CommittedOffset
 	meta      state.Metadata
 	metaErr   error
+	progress  func(session.RestoreResult)
 }
+
+// Progress implements session.Replayer.
+func (r *replayer) Progress(res session.RestoreResult) { r.progress(res) }
 
 // Base's own methods serve as session.Replayer's; only the proof is added: the marker is the one of the committed offset.
 // No transaction writes a state partition without committing that task's offset, so nothing can follow it.

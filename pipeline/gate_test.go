@@ -106,6 +106,9 @@ func TestRestoreWhoseTokenDiedGivesTheBaseBack(t *testing.T) {
 	if s := l.p.bases.slots[TaskID{Stage: "s"}]; s.holder != nil {
 		t.Error("the lease is held by nobody who lives")
 	}
+	if shown, here := l.p.board.find(TaskID{Stage: "s"}); here {
+		t.Errorf("the status still shows %+v", shown)
+	}
 }
 
 func TestPartitionThatAppearsWhileRunningIsNotProcessed(t *testing.T) {

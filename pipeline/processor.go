@@ -30,8 +30,9 @@ type Processor struct {
 	bases          *bases
 	board          *board
 
-	mu    sync.Mutex
-	stops map[TaskID]error
+	mu      sync.Mutex
+	stops   map[TaskID]error
+	workers []*worker // while they run
 }
 
 // NewProcessor checks pipeline and configuration. It does no I/O.
@@ -107,8 +108,13 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 	defer cancel()
 	failed, undrained := make(chan error, n), make(chan error, n)
 	var all sync.WaitGroup
+	var workers []*worker
 	for i := range n {
-		w := &worker{p: p, index: i}
+		workers = append(workers, &worker{p: p, index: i, asks: make(chan *ask, maxAsks)})
+	}
+	p.serve(workers)
+	defer p.serve(nil)
+	for i, w := range workers {
 		p.board.worker(i, func(*WorkerStatus) {}) // not ready before all have joined
 		all.Go(func() {
 			switch err := w.run(ctx); {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -42,17 +43,54 @@ type WorkerStatus struct {
 
 // TaskStatus is one assigned task's. Offsets are next offsets.
 type TaskStatus struct {
-	Task          string    `json:"task"`
-	Stage         string    `json:"stage"`
-	Partition     int32     `json:"partition"`
-	Worker        int       `json:"worker"`
-	State         TaskState `json:"state"`
-	AppliedNext   int64     `json:"applied_next"`
-	EndNext       int64     `json:"end_next"` // high watermark of the input as last fetched, -1 unknown
-	TxnSeq        uint64    `json:"txn_seq"`
-	StateBytes    int64     `json:"state_bytes"`
-	StatePosition int64     `json:"state_position"`
-	Error         string    `json:"error,omitempty"`
+	Task          string           `json:"task"`
+	Stage         string           `json:"stage"`
+	Partition     int32            `json:"partition"`
+	Worker        int              `json:"worker"`
+	State         TaskState        `json:"state"`
+	AppliedNext   int64            `json:"applied_next"`
+	EndNext       int64            `json:"end_next"` // high watermark of the input as last fetched, -1 unknown
+	TxnSeq        uint64           `json:"txn_seq"`
+	StateBytes    int64            `json:"state_bytes"`
+	StatePosition int64            `json:"state_position"`
+	Error         string           `json:"error,omitempty"`
+	Restore       *RestoreProgress `json:"restore,omitempty"` // while it is read back; not changed once it is here
+}
+
+// RestoreProgress says how far a restore is. Offsets are those of the state partition; they count more than its records, since
+// compaction leaves gaps.
+type RestoreProgress struct {
+	From    int64     `json:"from"`    // first offset to read
+	Next    int64     `json:"next"`    // next offset to read
+	Target  int64     `json:"target"`  // where the restore ends, if nothing proves the contents earlier
+	Records int64     `json:"records"` // read so far
+	Began   time.Time `json:"began"`
+	At      time.Time `json:"at"` // when this was so
+}
+
+// Percent returns 0 to 100, by offsets.
+func (r *RestoreProgress) Percent() float64 {
+	if r.Target <= r.From {
+		return 100
+	}
+	return 100 * float64(r.Next-r.From) / float64(r.Target-r.From)
+}
+
+// Left estimates the time that is left at the rate so far; false while nothing has been read.
+func (r *RestoreProgress) Left() (time.Duration, bool) {
+	if r.Next <= r.From {
+		return 0, false
+	}
+	return time.Duration(float64(r.At.Sub(r.Began)) * float64(r.Target-r.Next) / float64(r.Next-r.From)), true
+}
+
+// String returns records, percent and the time left.
+func (r *RestoreProgress) String() string {
+	left := "time left unknown"
+	if d, ok := r.Left(); ok {
+		left = "about " + d.Round(100*time.Millisecond).String() + " left"
+	}
+	return fmt.Sprintf("%d records, %.0f%% (offset %d of %d), %s", r.Records, r.Percent(), r.Next, r.Target, left)
 }
 
 // board is what workers write and Status reads.
@@ -82,6 +120,13 @@ func (b *board) task(id TaskID, change func(*TaskStatus)) {
 	}
 	change(&t)
 	b.tasks[id] = t
+}
+
+func (b *board) find(id TaskID) (TaskStatus, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, ok := b.tasks[id]
+	return t, ok
 }
 
 // drop forgets a task unless another worker of this process has it already.

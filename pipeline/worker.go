@@ -33,6 +33,7 @@ type worker struct {
 	sess    *session.Session
 	arrived []*ownedTask
 
+	asks  chan *ask    // queries, from any goroutine
 	tasks []*ownedTask // running and stopped ones, in task order
 	txn   transaction
 	input Input
@@ -118,6 +119,7 @@ func (w *worker) showJoined(joined bool) {
 
 // turn is one turn of the loop.
 func (w *worker) turn(ctx context.Context) error {
+	w.answer()
 	allowed := !w.sess.InTransaction()
 	if allowed {
 		w.sess.AllowRebalance()
@@ -160,11 +162,8 @@ func (w *worker) queued() bool {
 func (w *worker) arrive(o *ownedTask) {
 	w.mu.Lock()
 	w.arrived = append(w.arrived, o)
-	sess := w.sess
 	w.mu.Unlock()
-	if sess != nil {
-		sess.Wake()
-	}
+	w.wake()
 }
 
 // admitArrivals takes over the tasks that were restored meanwhile.
@@ -284,6 +283,7 @@ func (w *worker) reportStop(o *ownedTask) {
 func (w *worker) publish(o *ownedTask) {
 	w.p.board.task(o.id, func(t *TaskStatus) {
 		t.Worker, t.State, t.Error, t.EndNext = w.index, Running, "", o.end
+		t.Restore = nil
 		if o.stopped != nil {
 			t.State, t.Error = Stopped, o.stopped.Error()
 		}

@@ -54,6 +54,9 @@ type Base interface {
 	Orphans() map[string]int
 	// Bytes estimates the memory in use.
 	Bytes() int64
+	// Size returns what Bytes counts of one store, and how many rows or ids it holds; ids that do not count any more and were not
+	// deleted yet are among them.
+	Size(store string) (keys, bytes int64)
 	// Reset forgets everything.
 	Reset() error
 	// Close releases what the Base holds; it is not used afterwards.

@@ -37,6 +37,9 @@ func NewDedupe(d Declarer, name string, window time.Duration) Dedupe {
 	return Dedupe{d.DeclareStore(Spec{Name: name, Kind: KindDedupe, Window: window})}
 }
 
+// Dedupe returns a handle on a dedupe store, for who knows only its Spec.
+func (s *Spec) Dedupe() Dedupe { return Dedupe{s} }
+
 // Check says whether the event under id, of time at (the record's time), was seen before, and remembers a New one together
 // with its content and position. When the record is rolled back, it was never seen. The window is measured back from
 // stream time, at least from this record's. After a failure of the store it returns Duplicate, and the record is undone.

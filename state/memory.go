@@ -274,13 +274,25 @@ func (m *Memory) Digest() uint64 { return m.digest }
 func (m *Memory) Bytes() int64 {
 	var n int64
 	for _, s := range m.stores {
-		if s.table != nil {
-			n += s.table.bytes
-		} else {
-			n += s.ids.bytes
-		}
+		_, bytes := s.size()
+		n += bytes
 	}
 	return n
+}
+
+// Size implements Base.
+func (m *Memory) Size(store string) (keys, bytes int64) {
+	if s := m.named(store); s != nil {
+		return s.size()
+	}
+	return 0, 0
+}
+
+func (s *memoryStore) size() (keys, bytes int64) {
+	if s.table != nil {
+		return int64(len(s.table.rows)), s.table.bytes
+	}
+	return int64(len(s.ids.index)), s.ids.bytes
 }
 
 // Reset implements Base.

@@ -24,6 +24,12 @@ func NewTable[K, V any](d Declarer, name string, key record.Codec[K], value reco
 	return Table[K, V]{spec, string(appendPrefix(nil, name)), key, value}
 }
 
+// Table returns a handle that reads a table's keys and values as they are stored, for who knows only its Spec. The bytes are
+// copies.
+func (s *Spec) Table() Table[[]byte, []byte] {
+	return Table[[]byte, []byte]{s, string(appendPrefix(nil, s.Name)), record.Bytes, record.Bytes}
+}
+
 // Get returns the value of k; false and the zero value when there is none.
 func (t Table[K, V]) Get(s Scope, k K) (V, bool) {
 	v := s.View()
@@ -97,6 +103,19 @@ func (t Table[K, V]) Range(s Scope, from, to K) iter.Seq2[K, V] {
 		high, ok2 := t.encodeKey(v, to)
 		if ok1 && ok2 {
 			t.ascend(v, low, append([]byte(nil), high...), yield)
+		}
+	}
+}
+
+// From is All for the rows with from <= key, in the order of encoded keys.
+func (t Table[K, V]) From(s Scope, from K) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		v := s.View()
+		if !v.owns(t.spec) {
+			return
+		}
+		if low, ok := t.encodeKey(v, from); ok {
+			t.ascend(v, append([]byte(nil), low...), successor([]byte(t.prefix)), yield)
 		}
 	}
 }

@@ -81,6 +81,9 @@ func (v *View) StreamTime() int64 {
 // was rolled back. The task then needs its marker in this transaction (I6).
 func (v *View) Dirty() bool { return v.open }
 
+// Size returns what the base holds of a store; what the open transaction changed is not counted.
+func (v *View) Size(spec *Spec) (keys, bytes int64) { return v.base.Size(spec.Name) }
+
 // NewIDs returns the most ids that the open transaction adds to one dedupe store. They are packed into one record, so that
 // the engine ends a transaction before they exceed what the state topic takes.
 func (v *View) NewIDs() (most int) {

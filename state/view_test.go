@@ -287,3 +287,37 @@ func TestSpecsAreValidated(t *testing.T) {
 	NewTable(declared, "rows", record.String, record.Versioned(2, record.String, record.String, strings.ToUpper))
 	mentions(t, declared.specs[0].Validate(), `store "rows"`, "MayBegin")
 }
+
+// Who knows only a store's Spec reads it as it is stored: listing, paging and sizes of queries.
+func TestRawHandlesReadWhatIsStored(t *testing.T) {
+	c := newClaimTask()
+	c.record(1)
+	for _, k := range []string{"a", "b", "c"} {
+		c.rows.Put(c.view, k, k+k)
+	}
+	c.check("e-1", 1)
+	c.commit(t)
+	v := NewView(c.specs, c.base)
+	raw := c.specs[1].Table()
+	if got, ok := raw.Get(v, []byte("b")); string(got) != "bb" || !ok {
+		t.Errorf("b is %q %v", got, ok)
+	}
+	var seen []string
+	for k, val := range raw.From(v, []byte("aa")) {
+		seen = append(seen, string(k)+"="+string(val))
+	}
+	if want := []string{"b=bb", "c=cc"}; !slices.Equal(seen, want) {
+		t.Errorf("from aa: %q, want %q", seen, want)
+	}
+	if at, ok := c.specs[0].Dedupe().First(v, "e-1"); !ok || at.Topic != "in" || at.Offset != 0 {
+		t.Errorf("e-1 was first seen at %v %v", at, ok)
+	}
+	ids, idBytes := v.Size(c.specs[0])
+	rows, rowBytes := v.Size(c.specs[1])
+	if ids != 1 || rows != 3 || idBytes+rowBytes != c.base.Bytes() || idBytes == 0 {
+		t.Errorf("%d ids of %d bytes and %d rows of %d bytes, of %d bytes", ids, idBytes, rows, rowBytes, c.base.Bytes())
+	}
+	if err := v.Err(); err != nil {
+		t.Error(err)
+	}
+}

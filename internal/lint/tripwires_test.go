@@ -22,6 +22,7 @@ var crossings = map[string]string{
 	"cmd/processor":            "one command a file, each a thin layer of flags and words over the engine; the command's words belong together",
 	"internal/verify":          "writes decoders, formats and models a second time on purpose: it shares no code with what it judges",
 	"internal/session:exports": "the transaction protocol, fences, look-ups and balancer are one contract that only pipeline and cmd read",
+	"state":                    "handles, view, base and formats of one commit: a store's write, its undo, its record and its proof are one contract",
 	"pipeline":                 "the declaration, the pure task and the worker that commits it stand and fall together: each half is unsafe alone",
 	"pipeline:exports":         "what users declare with, and what cmd and tests watch it by: events, status, errors to test for",
 }

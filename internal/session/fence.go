@@ -74,6 +74,37 @@ func Members(ctx context.Context, client *kgo.Client, group string) (int, error)
 	return len(groups[group].Members), nil
 }
 
+// Owner is the member of a group that a partition is assigned to.
+type Owner struct {
+	Instance string // of the process; the member's group.instance.id without its worker, or its member id if it has none
+	Host     string // the address that it joined from
+}
+
+// Owners reads a group's assignment. A group that is between two generations has none.
+func Owners(ctx context.Context, client *kgo.Client, group string) (map[TopicPartition]Owner, error) {
+	groups, err := kadm.NewClient(client).DescribeGroups(ctx, group)
+	if err := errors.Join(err, groups[group].Err); err != nil {
+		return nil, fmt.Errorf("describe group %q: %w", group, err)
+	}
+	owners := map[TopicPartition]Owner{}
+	for _, m := range groups[group].Members {
+		assigned, ok := m.Assigned.AsConsumer()
+		if !ok {
+			continue
+		}
+		owner := Owner{m.MemberID, m.ClientHost}
+		if m.InstanceID != nil {
+			owner.Instance = (*m.InstanceID)[:max(0, strings.LastIndexByte(*m.InstanceID, '-'))]
+		}
+		for _, t := range assigned.Topics {
+			for _, p := range t.Partitions {
+				owners[TopicPartition{t.Topic, p}] = owner
+			}
+		}
+	}
+	return owners, nil
+}
+
 // Holder is a transaction that keeps a partition's last stable offset down.
 type Holder struct {
 	TransactionalID string // "" when no coordinator knows it (a hanging transaction, KIP-664)

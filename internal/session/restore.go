@@ -26,6 +26,8 @@ type Replayer interface {
 	Proven() bool
 	// Reset forgets the contents: the log no longer reaches back to Position.
 	Reset() error
+	// Progress tells how far the restore is: once before the first record, and after each fetch.
+	Progress(RestoreResult)
 }
 
 // RestoreResult says how a restore went.
@@ -54,12 +56,17 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 	}
 	log := &partitionReader{client: client, tp: tp, stable: res.Target}
 	res.From = r.Position()
-	defer func() { res.To = r.Position() }()
+	progress := func() {
+		res.To = r.Position()
+		r.Progress(res)
+	}
+	progress()
 	quiet := time.Now()
 	for r.Position() < res.Target && !(r.Proven() && r.Position() >= log.stable) {
 		before := r.Position()
 		n, err := log.replay(ctx, r)
 		res.Records += n
+		progress()
 		if err != nil {
 			return res, err
 		}
@@ -74,6 +81,7 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 			}
 		}
 	}
+	res.To = r.Position()
 	res.ByProof = r.Proven() && r.Position() < res.Target
 	return res, nil
 }

@@ -18,6 +18,7 @@ type replica struct {
 	values   []string
 	position int64
 	resets   int
+	told     []RestoreResult
 	proof    string // the value that proves the contents; "" = none does
 }
 
@@ -26,8 +27,9 @@ func (r *replica) Replay(_, value []byte) error {
 	r.values = append(r.values, string(value))
 	return nil
 }
-func (r *replica) SetPosition(next int64) { r.position = next }
-func (r *replica) Proven() bool           { return r.proof != "" && slices.Contains(r.values, r.proof) }
+func (r *replica) SetPosition(next int64)     { r.position = next }
+func (r *replica) Proven() bool               { return r.proof != "" && slices.Contains(r.values, r.proof) }
+func (r *replica) Progress(res RestoreResult) { r.told = append(r.told, res) }
 func (r *replica) Reset() error {
 	r.values, r.position = nil, 0
 	r.resets++
