@@ -70,6 +70,8 @@ var laws = []law{
 
 	{dir: "internal/lint", floor: 6, reason: "reads the tree as text, so that it works while the tree does not compile"},
 	{dir: ".ci/suites", floor: 6, reason: "runs before anything is known to build: the standard library alone"},
+	{dir: "integration/containers", floor: 6, ours: []string{"*"}, third: []string{kafka, "github.com/testcontainers/testcontainers-go"},
+		reason: "the one place that knows containers: everything else on a real broker runs without an engine"},
 	{dir: "integration/...", floor: 6, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: what real brokers need never enters a user's dependency graph"},
 }
