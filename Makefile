@@ -1,11 +1,11 @@
 # make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
 
-.PHONY: quick check test simulate mutants kafka lint bench
+.PHONY: quick check test simulate mutants kafka containers lint bench
 
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
 
-check: ## everything that CI runs, at most 30 minutes
+check: ## everything that CI runs, at most 50 minutes
 	.ci/run
 
 test: ## the hermetic tests, from the test cache where nothing changed
@@ -21,6 +21,9 @@ mutants: ## each sabotage of the engine must be caught
 
 kafka: ## a real Apache Kafka under kills and freezes
 	.ci/run kafka
+
+containers: ## the command against Apache Kafka in a container; starts an engine where none answers (root, Debian)
+	.ci/run containers
 
 lint: ## golangci-lint, floors, documentation, guarantees
 	.ci/run lint

@@ -137,6 +137,24 @@ func TestThePartialRunKeepsItsOwnFileAndClosesWithTheLine(t *testing.T) {
 	}
 }
 
+// A package that no suite must run is one that nobody misses.
+func TestEveryPackageOnARealKafkaIsRequiredBySomeSuite(t *testing.T) {
+	var must []string
+	for _, s := range suites() {
+		must = append(must, s.must...)
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "integration", "*", "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		dir := "integration/" + filepath.Base(filepath.Dir(f))
+		if !slices.ContainsFunc(must, func(m string) bool { return m == dir || strings.HasPrefix(m, dir+".") }) {
+			t.Errorf("%s: no suite must run it", f)
+		}
+	}
+}
+
 func TestTheTableIsComplete(t *testing.T) {
 	for _, s := range suites() {
 		if s.limit <= 0 || len(s.steps) == 0 || s.what == "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"hash/fnv"
+	"os"
 	"time"
 )
 
@@ -43,11 +44,17 @@ const linter = "golangci-lint"
 
 func suites() []suite {
 	return []suite{
-		{name: "static", what: "format, vet with every build tag", limit: 5 * time.Minute, steps: []step{
+		{name: "static", what: "format; vet with every build tag and for every system", limit: 6 * time.Minute, steps: []step{
 			{argv: []string{"sh", "-c", `bad=$(gofmt -l $(git ls-files '*.go')); test -z "$bad" || { echo "gofmt would change:"; echo "$bad"; exit 1; }`}},
 			{argv: []string{"go", "vet", "./...", "./.ci/suites"}},
 			{argv: []string{"go", "vet", "-tags", "synctests mutants transcript", "./..."}},
 			{dir: "integration", argv: []string{"go", "vet", "./..."}},
+			// What nobody here runs must at least compile, tests included. The tests on a real broker want POSIX signals.
+			on("darwin", step{argv: []string{"go", "vet", "./..."}}),
+			on("darwin", step{dir: "integration", argv: []string{"go", "vet", "./..."}}),
+			on("windows", step{argv: []string{"go", "vet", "./..."}}),
+			on("darwin", step{argv: []string{"go", "build", "-o", os.DevNull, "./cmd/processor"}}),
+			on("windows", step{argv: []string{"go", "build", "-o", os.DevNull, "./cmd/processor"}}),
 		}},
 		{name: "unit", what: "the README's command: go test ./...", limit: 6 * time.Minute,
 			steps: []step{test("4m", "./..."), test("1m", "./.ci/suites")},
@@ -85,8 +92,13 @@ func suites() []suite {
 			must:  []string{"internal/simulation.TestMutants", "internal/simulation.TestEveryMutantHasAStory", "state.TestMutantsAreCaught"},
 		},
 		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
-			steps: []step{kafka(test("9m", "-p=1", "./..."))},
+			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./broker", "./faults"))},
 			must:  []string{"integration/kafkatest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults"},
+		},
+		// Last: an engine that has to be started for it changes the machine's network until it ends.
+		{name: "containers", what: "the command against Apache Kafka in a container", limit: 5 * time.Minute, show: true,
+			steps: []step{engine(kafka(test("4m", "./containers")))},
+			must:  []string{"integration/containers.TestTheCommandRunsOnKafkaInAContainer"},
 		},
 	}
 }
@@ -102,11 +114,22 @@ func with(s step, env ...string) step {
 	return s
 }
 
+// on runs a step for another operating system than this one, without C.
+func on(system string, s step) step {
+	return with(s, "GOOS="+system, "CGO_ENABLED=0")
+}
+
 // seedOf makes a first seed from a commit, far from the fixed ones.
 func seedOf(commit string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(commit))
 	return fmt.Sprint(100_000 + h.Sum32()%1_000_000)
+}
+
+// engine runs a step with a container engine and an image of Kafka.
+func engine(s step) step {
+	s.argv = append([]string{"../.ci/engine"}, s.argv...)
+	return s
 }
 
 // kafka runs a step in the integration module, where a missing broker is then a failure and not a skip.
