@@ -63,7 +63,21 @@ const (
 	HeaderFirst     = "tallystick.first" // topic/partition/offset of the first of two conflicting events
 	HeaderClock     = "tallystick.clock" // the wall clock that judged a timestamp, RFC 3339
 	HeaderValue     = "tallystick.value" // what a value that did not fit was: size and SHA-256
+	HeaderTime      = "tallystick.time"  // the record time of the input, RFC 3339: a redrive gives it back
 )
+
+// HeaderRedriven marks a record of the dead letters as a note: it is no dead letter, but says that the one at the position in
+// the header (topic/partition/offset) was sent to its input again. It stands in the same partition, and was written in the same
+// transaction as the new input, whose position is in HeaderRedrivenAs. A note outlives its dead letter, because it is younger.
+// Readers of dead letters pass over notes.
+const (
+	HeaderRedriven   = "tallystick.redriven"
+	HeaderRedrivenAs = "tallystick.redriven.as"
+	HeaderRedrivenBy = "tallystick.redriven.by" // user@host, as the operator's machine says
+)
+
+// timeLayout is RFC 3339 to the millisecond, which is all that Kafka keeps.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 const maxMessage = 1 << 10 // bytes of HeaderMessage
 
@@ -85,6 +99,7 @@ func (t *Task) deadLetter(in *Input, d *deadLetterError) (Out, error) {
 	add(HeaderOffset, strconv.FormatInt(in.Offset, 10))
 	add(HeaderReason, d.reason)
 	add(HeaderStage, t.stage.name)
+	add(HeaderTime, time.UnixMilli(in.Timestamp).UTC().Format(timeLayout))
 	out.Headers = append(out.Headers, d.headers...)
 	return t.fitDeadLetter(out)
 }

@@ -35,16 +35,17 @@ type audit struct {
 	found      []outcome           // of the input at hand, reused
 	early      map[int64][]outcome // outcomes that stood before those of earlier inputs, by their input
 	missing    map[int64]string
-	wanted     map[int64]int // violations that want the first outcome of an input as evidence, by its offset
-	cut        int64         // the first input offset that is not judged
-	at         int64         // the input that is being judged
+	wanted     map[int64]int   // violations that want the first outcome of an input as evidence, by its offset
+	redriven   map[string]bool // dead letters that were sent to the input again
+	cut        int64           // the first input offset that is not judged
+	at         int64           // the input that is being judged
 	report     partitionReport
 }
 
 func newAudit(r rules, h history, partition int32) *audit {
 	return &audit{
 		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window), accounts: map[string]*account{},
-		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{},
+		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{},
 		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
 	}
 }

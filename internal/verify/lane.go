@@ -107,6 +107,9 @@ func (a *audit) fill(ctx context.Context, l lane) error {
 		}
 		r.pop()
 		a.report.records++
+		if a.isNote(l, rec) {
+			continue
+		}
 		o := &r.ahead[r.have]
 		*o = a.outcomes.read(l, rec)
 		if fault := a.misplaced(o); fault != "" {

@@ -21,6 +21,7 @@ const (
 	headerFirst     = "tallystick.first"
 	headerClock     = "tallystick.clock"
 	headerValue     = "tallystick.value"
+	headerRedriven  = "tallystick.redriven"
 	headerRedrive   = "redrive.source"
 )
 

@@ -149,3 +149,16 @@ func TestATopicThatStampsRecordsItselfIsNoFault(t *testing.T) {
 	}
 	accepts(t, w)
 }
+
+func TestANoteOfARedriveIsNoOutcome(t *testing.T) {
+	note := kgo.Record{Headers: []kgo.RecordHeader{{Key: headerRedriven, Value: []byte("bank-dead-letters/0/0")}}}
+	w := newWorld(1)
+	w.jobs[0].deadLetter(w.put(0, "a", "{", testNow), "malformed_json")
+	w.append(w.topics.DeadLetters, 0, note)
+	w.commit()
+	accepts(t, w)
+	w.append(w.topics.DeadLetters, 0, note)
+	if got, err := w.audit(t); err != nil || got.Counts[Duplicate] != 1 || !strings.Contains(got.Violations[0].Text, "redriven twice") {
+		t.Errorf("a dead letter that was redriven twice: error %v, %v", err, got.Violations)
+	}
+}

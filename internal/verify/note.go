@@ -1,0 +1,29 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// isNote takes a record among the dead letters that is none: it says that one of them was sent to the input again. A dead
+// letter has one note at most, because the second operator sees the first one's.
+func (a *audit) isNote(l lane, rec *kgo.Record) bool {
+	if l != letters {
+		return false
+	}
+	for _, h := range rec.Headers {
+		if h.Key == headerRedriven {
+			a.note(string(h.Value), rec)
+			return true
+		}
+	}
+	return false
+}
+
+func (a *audit) note(letter string, rec *kgo.Record) {
+	if a.redriven[letter] {
+		a.violate(Duplicate, fmt.Sprintf("the dead letter %s was redriven twice", letter), evidence("second note", rec))
+	}
+	a.redriven[letter] = true
+}
