@@ -12,6 +12,7 @@ func subcommands(c *cli) []*cobra.Command {
 		newFeed(c),
 		newTail(c),
 		newLag(c),
+		newDLQ(c),
 		newVerify(c),
 		newConfig(c),
 		newVersion(c),
