@@ -40,3 +40,13 @@ func (n nullable[T]) Decode(src []byte) (Optional[T], error) {
 	v, err := n.codec.Decode(src)
 	return Optional[T]{Value: v, Set: err == nil}, err
 }
+
+// MayBegin, versionOf and declared make a Nullable the old codec of a Versioned, as what it wraps is one.
+func (n nullable[T]) MayBegin(b byte) bool {
+	c, ok := any(n.codec).(Beginner)
+	return !ok || c.MayBegin(b)
+}
+
+func (n nullable[T]) versionOf() (byte, string) { return versionOf(n.codec) }
+
+func (n nullable[T]) declared() error { return CheckCodec(n.codec) }

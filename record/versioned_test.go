@@ -119,6 +119,27 @@ func TestVersionedReadsNullAsTheNewForm(t *testing.T) {
 	}
 }
 
+func TestVersionedAndNullableWrapEachOther(t *testing.T) {
+	_, v2, _ := names()
+	inner := record.Nullable(v2)
+	outer := record.Versioned(3, record.Nullable(record.JSON[nameV3]()), inner, func(v record.Optional[nameV2]) record.Optional[nameV3] {
+		return record.Optional[nameV3]{Value: toV3(v.Value), Set: v.Set}
+	})
+	if err := record.CheckCodec(outer); err != nil || outer.ID() != "json+v3" {
+		t.Errorf("%s: %v", outer.ID(), err)
+	}
+	got, err := outer.Decode(encode(t, inner, record.Some(nameV2{"A", "B"})))
+	if err != nil || got != record.Some(nameV3{"A", "B", -1}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if b, err := outer.Append(nil, record.Optional[nameV3]{}); err != nil || b != nil {
+		t.Errorf("null is written as %q, %v", b, err)
+	}
+	if err := record.CheckCodec(record.Nullable(record.Versioned(9, plain(), plain(), strings.ToUpper))); err == nil {
+		t.Error("the mistake of the inner codec is not reported")
+	}
+}
+
 func TestVersionedThatCannotWorkSaysSo(t *testing.T) {
 	for want, c := range map[string]any{
 		"begin with byte 0x02": record.Versioned(2, record.JSON[[]byte](), bytesThatMayBegin{}, bytes.Clone),
