@@ -39,7 +39,7 @@ func (p *planner) check(t *topic) []finding {
 	}
 	var out []finding
 	for _, check := range []func(*topic) []finding{
-		p.checkRoles, p.checkPartitions, p.checkCleanup, p.checkRetention, p.checkHorizon, p.checkTimestamps,
+		p.checkRoles, p.checkPartitions, p.checkRepartition, p.checkCleanup, p.checkRetention, p.checkHorizon, p.checkTimestamps,
 		p.checkSize, p.checkDurability, p.checkWanted, p.checkUnknown,
 	} {
 		out = append(out, check(t)...)
@@ -49,6 +49,9 @@ func (p *planner) check(t *topic) []finding {
 
 // checkRoles refuses a topic that is the engine's own and something else as well.
 func (p *planner) checkRoles(t *topic) []finding {
+	if use := secondUse(t); t.is(RoleRepartition) && use != "" {
+		return []finding{refuse("name", "the engine's own repartition topic is also: "+use, "rename the other topic, or the stage")}
+	}
 	state := t.as(RoleState)
 	if len(state) == 0 && !t.is(RoleDeadLetters) {
 		return nil
@@ -145,7 +148,7 @@ func (p *planner) checkTimestamps(t *topic) []finding {
 	if !ok || !t.have.createTime() {
 		return out
 	}
-	for _, w := range t.as(RoleOutput) {
+	for _, w := range append(t.as(RoleOutput), t.as(RoleRepartition)...) {
 		for _, in := range p.inputs(w) {
 			if !in.have.keepsAtMost(before) {
 				return append(out, refuse(keyTimestampBefore, fmt.Sprintf("records older than %s are refused here and kept in %s: their outputs, which have their time, could not be written",

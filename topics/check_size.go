@@ -21,7 +21,7 @@ func (p *planner) checkSize(t *topic) []finding {
 		case w.Role == RoleDeadLetters && limit < need:
 			return []finding{warn(keyMaxMessage, fmt.Sprintf("%d bytes, an input takes %d: the dead letter of a large record keeps its headers and drops its value", limit, need),
 				setConfig(t, keyMaxMessage, fmt.Sprint(need+headerRoom)))}
-		case w.Role == RoleOutput && limit < need:
+		case (w.Role == RoleOutput || w.Role == RoleRepartition) && limit < need:
 			return []finding{warn(keyMaxMessage, fmt.Sprintf("%d bytes, an input takes %d: a record whose output does not fit is not processed", limit, need),
 				setConfig(t, keyMaxMessage, fmt.Sprint(need)))}
 		}
@@ -89,6 +89,9 @@ func mattering(t *topic) []string {
 	keys := []string{keyCleanup, keyMinInsync, keyUnclean, keyMaxMessage}
 	if !t.is(RoleState) {
 		keys = append(keys, keyRetention)
+	}
+	if t.is(RoleRepartition) {
+		keys = append(keys, keyRetentionBytes, keyTimestampType)
 	}
 	if slices.ContainsFunc(t.as(RoleInput), func(w Want) bool { return w.Window > 0 || w.Timed }) {
 		keys = append(keys, keySegment, keyTimestampType, keyTimestampAfter)

@@ -11,6 +11,7 @@ const (
 	keyRetention       = "retention.ms"
 	keyRetentionBytes  = "retention.bytes"
 	keySegment         = "segment.ms"
+	keySegmentBytes    = "segment.bytes"
 	keyMaxMessage      = "max.message.bytes"
 	keyMinInsync       = "min.insync.replicas"
 	keyUnclean         = "unclean.leader.election.enable"
@@ -39,6 +40,9 @@ func (p *planner) defaults(w Want, config map[string]string) {
 	case RoleState:
 		config[keyCleanup] = "compact"
 		config[keyUnclean] = "false"
+		p.sizeDefaults(w, config)
+	case RoleRepartition:
+		repartitionDefaults(config)
 		p.sizeDefaults(w, config)
 	case RoleOutput, RoleDeadLetters:
 		config[keyCleanup] = "delete"
@@ -102,10 +106,10 @@ func (p *planner) inputLimit(w Want) int64 {
 	return limit
 }
 
-// inputs returns the inputs of a want's stage, or of every stage when the want belongs to none.
+// inputs returns the inputs behind a want: where its stage's records come from, or every stage's when the want belongs to none.
 func (p *planner) inputs(w Want) []*topic {
 	if w.Stage != "" {
-		return p.uses(w.Stage, RoleInput)
+		return p.origins(w.Stage)
 	}
 	var all []*topic
 	for _, stage := range p.stages {

@@ -11,6 +11,9 @@ const maxName = 249
 // StateTopic is the name of a stage's compacted state topic. All stores of the stage share it.
 func StateTopic(app, stage string) string { return app + "-" + stage + "-state" }
 
+// Repartition is the name of the topic through which other stages of the application hand records to a stage under a new key.
+func Repartition(app, stage string) string { return app + "-" + stage + "-repartition" }
+
 // DeadLetters is the name of the topic that takes what an application could not process.
 func DeadLetters(app string) string { return app + "-dead-letters" }
 

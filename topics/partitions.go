@@ -6,8 +6,9 @@ import (
 )
 
 // assignPartitions finds the partition count of every stage and of every topic that is missing. What exists decides, in this
-// order: the stage's inputs, an input that another stage decided, the stage's state. Only a stage that nothing decides takes the
-// wanted count, so a new topic always fits the old ones.
+// order: the stage's inputs, an input that another stage decided, the stage's state. A stage that nothing decides takes the
+// wanted count of its inputs or, if it has only a repartition topic, the count of the largest stage that writes it. So a new topic
+// always fits the old ones.
 func (p *planner) assignPartitions() {
 	for range p.stages { // a count can travel over as many stages as there are
 		for _, stage := range p.stages {
@@ -15,35 +16,39 @@ func (p *planner) assignPartitions() {
 		}
 	}
 	for _, stage := range p.stages {
-		if p.counts[stage] == 0 {
+		if len(p.uses(stage, RoleInput)) > 0 {
 			p.decide(stage, p.wanted(stage))
 		}
+	}
+	for range p.stages { // records can travel over as many stages as there are, too
+		for _, stage := range p.stages {
+			p.decideByWriters(stage)
+		}
+	}
+	for _, stage := range p.stages {
+		p.decide(stage, p.wanted(stage)) // a circle that nothing feeds
 	}
 	p.assignOutputs()
 }
 
-// decide fixes a stage's count and hands it to its missing inputs and state.
+// decide fixes a stage's count and hands it to what it reads, if that is missing, and its state.
 func (p *planner) decide(stage string, n int32) {
 	if n == 0 || p.counts[stage] != 0 {
 		return
 	}
 	p.counts[stage] = n
-	for _, r := range []Role{RoleInput, RoleState} {
-		for _, t := range p.uses(stage, r) {
-			if t.missing && t.have.Partitions == 0 {
-				t.have.Partitions = n
-			}
+	for _, t := range append(p.reads(stage), p.uses(stage, RoleState)...) {
+		if t.missing && t.have.Partitions == 0 {
+			t.have.Partitions = n
 		}
 	}
 }
 
 // known is the count that existing topics give a stage, 0 if none does.
 func (p *planner) known(stage string) int32 {
-	for _, r := range []Role{RoleInput, RoleState} {
-		for _, t := range p.uses(stage, r) {
-			if t.have.Partitions > 0 {
-				return t.have.Partitions
-			}
+	for _, t := range append(p.reads(stage), p.uses(stage, RoleState)...) {
+		if t.have.Partitions > 0 {
+			return t.have.Partitions
 		}
 	}
 	return 0
@@ -51,7 +56,7 @@ func (p *planner) known(stage string) int32 {
 
 // wanted is the largest count that an input of the stage asks for. A stage without inputs (wants that belong to no stage) has none.
 func (p *planner) wanted(stage string) int32 {
-	inputs := p.uses(stage, RoleInput)
+	inputs := p.reads(stage)
 	if len(inputs) == 0 {
 		return 0
 	}
@@ -121,7 +126,7 @@ func (p *planner) checkPartitions(t *topic) []finding {
 func (p *planner) partitionsOf(t *topic, w Want) (finding, bool) {
 	have, stage := t.have.Partitions, p.counts[w.Stage]
 	switch {
-	case (w.Role == RoleInput || w.Role == RoleState) && have != stage:
+	case (w.Role == RoleInput || w.Role == RoleRepartition || w.Role == RoleState) && have != stage:
 		return refuse("partitions", p.unequal(t, w), "a stage's inputs and state need equal counts, because task i owns partition i of each: "+
 			"make a topic with the right count and copy the records, or take the topic into a stage of its own"), false
 	case w.Role == RoleDeadLetters && have < p.tasks(t, []Want{w}):
@@ -137,11 +142,9 @@ func (p *planner) partitionsOf(t *topic, w Want) (finding, bool) {
 // unequal says against which topics a count differs.
 func (p *planner) unequal(t *topic, w Want) string {
 	var others []string
-	for _, r := range []Role{RoleInput, RoleState} {
-		for _, o := range p.uses(w.Stage, r) {
-			if o != t {
-				others = append(others, fmt.Sprintf("%s %d", o.name, o.have.Partitions))
-			}
+	for _, o := range append(p.reads(w.Stage), p.uses(w.Stage, RoleState)...) {
+		if o != t {
+			others = append(others, fmt.Sprintf("%s %d", o.name, o.have.Partitions))
 		}
 	}
 	return fmt.Sprintf("%d partitions, stage %s has %d (%s)", t.have.Partitions, w.Stage, p.counts[w.Stage], strings.Join(others, ", "))

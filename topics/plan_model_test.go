@@ -18,12 +18,16 @@ func drawWants(t *rapid.T) []topics.Want {
 	var wants []topics.Want
 	for i := range rapid.IntRange(1, 3).Draw(t, "stages") {
 		stage := fmt.Sprintf("s%d", i)
-		for _, in := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 2, rapid.ID).Draw(t, "inputs") {
+		for _, in := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 2, rapid.ID).Draw(t, "inputs") {
 			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: stage,
 				Window: rapid.SampledFrom([]time.Duration{0, 7 * day, 14 * day, 30 * day}).Draw(t, "window"), Compacted: rapid.Bool().Draw(t, "table")})
 		}
 		for _, out := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "a"}), 0, 2, rapid.ID).Draw(t, "outputs") {
 			wants = append(wants, topics.Want{Name: out, Role: topics.RoleOutput, Stage: stage, PerTask: rapid.Bool().Draw(t, "per task")})
+		}
+		if rapid.IntRange(0, 2).Draw(t, "fed by others") == 0 {
+			writers := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"s0", "s1", "s2"}), 1, 2, rapid.ID).Draw(t, "writers")
+			wants = append(wants, topics.Want{Name: stage + "-repartition", Role: topics.RoleRepartition, Stage: stage, Writers: writers})
 		}
 		wants = append(wants, topics.Want{Name: stage + "-state", Role: topics.RoleState, Stage: stage}, topics.Want{Name: "dead", Role: topics.RoleDeadLetters, Stage: stage})
 	}
@@ -121,11 +125,11 @@ func TestPlanIsSettledAfterItsCreations(t *testing.T) {
 // checkCounts restates the rules about partition counts in the simplest way: pair by pair.
 func checkCounts(t *rapid.T, w topics.Want, wants []topics.Want, haves map[string]topics.Have) {
 	for _, o := range wants {
-		if o.Stage != w.Stage || o.Role != topics.RoleInput {
+		if o.Stage != w.Stage || o.Role != topics.RoleInput && o.Role != topics.RoleRepartition {
 			continue
 		}
 		tasks, have := haves[o.Name].Partitions, haves[w.Name].Partitions
-		equal := w.Role == topics.RoleInput || w.Role == topics.RoleState || w.Role == topics.RoleOutput && w.PerTask
+		equal := w.Role == topics.RoleInput || w.Role == topics.RoleRepartition || w.Role == topics.RoleState || w.Role == topics.RoleOutput && w.PerTask
 		if equal && have != tasks || w.Role == topics.RoleDeadLetters && have < tasks {
 			t.Fatalf("%s (%s) has %d partitions for %d tasks of stage %s", w.Name, w.Role, have, tasks, w.Stage)
 		}

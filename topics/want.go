@@ -10,6 +10,9 @@ const (
 	RoleInput Role = "input"
 	// RoleOutput is a topic that a stage writes.
 	RoleOutput Role = "output"
+	// RoleRepartition is a topic through which stages of an application hand records to one of them under a new key. The engine
+	// owns it, and deletes what the reading stage has committed.
+	RoleRepartition Role = "repartition"
 	// RoleState is the compacted topic that holds a stage's stores; partition i belongs to task i.
 	RoleState Role = "state"
 	// RoleDeadLetters is the topic that takes what a stage could not process; task i writes to partition i.
@@ -20,8 +23,12 @@ const (
 type Want struct {
 	Name string
 	Role Role
-	// Stage is the name of the stage that uses the topic. Inputs and state of one stage must have equal partition counts.
+	// Stage is the name of the stage that uses the topic; of a repartition topic, the one that reads it. What a stage reads and its
+	// state must have equal partition counts.
 	Stage string
+	// Writers are, for a repartition topic, the stages that write it. The largest of them decides its partition count when the
+	// reading stage has no other input.
+	Writers []string
 	// Partitions is the count for a topic that does not exist when no existing topic of the stage decides it. 0 = Rules.Partitions.
 	Partitions int32
 	// Window is, for an input, the stage's shortest dedupe window; 0 = the stage has no dedupe store.
