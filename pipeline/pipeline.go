@@ -91,6 +91,7 @@ type Stage struct {
 	inputs      []input
 	outputs     []string
 	nodes       []*node // for Describe
+	compacted   []string
 	onError     Policy
 	partitioner Partitioner
 }
@@ -154,6 +155,10 @@ func (s *Stage) DeclareStore(spec state.Spec) *state.Spec {
 	s.specs = append(s.specs, &spec)
 	return &spec
 }
+
+// MayBeCompacted says of an input that only the last record of each key matters, as for a table: its topic may then be compacted,
+// which is refused otherwise, and is made so.
+func (s *Stage) MayBeCompacted(input string) { s.compacted = append(s.compacted, input) }
 
 // OnError sets what happens when a handler returns an error that is no dead letter. The default is Fail.
 func (s *Stage) OnError(policy Policy) { s.onError = policy }

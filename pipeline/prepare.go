@@ -20,7 +20,7 @@ func (p *Pipeline) Topics() []topics.Want {
 	for _, s := range p.stages {
 		_, window := s.windows()
 		for _, in := range s.Inputs() {
-			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: window})
+			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: window, Compacted: slices.Contains(s.compacted, in)})
 		}
 		for _, out := range s.outputs {
 			wants = append(wants, topics.Want{Name: out, Role: topics.RoleOutput, Stage: s.name})
