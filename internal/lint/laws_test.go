@@ -59,6 +59,8 @@ var laws = []law{
 		reason: "the one network that loses requests, for simulation and users' crash tests: it sees frames and knows nothing of ours"},
 	{dir: "ledger/topology", floor: 4, ours: []string{"record", "ledger", "ledger/money", "topics", "state", "pipeline"}, third: []string{jsonV2},
 		reason: "the ledger stands on the engine's exported API, as any user's job does"},
+	{dir: "stream", floor: 4, ours: []string{"record", "topics", "state", "pipeline"},
+		reason: "the DSL stands on the engine's exported API, so that it can do nothing that a user's handler could not"},
 	{dir: "pipelinetest", floor: 4, ours: []string{"record", "topics", "state", "pipeline"}, beside: []string{"internal/devbroker"},
 		reason: "users' tests: a driver on the exported API, and crash points on the embedded broker"},
 	{dir: "internal/simulation", floor: 4, ours: []string{"*"}, beside: []string{"internal/devbroker", "internal/faultnet", "ledger/topology", "pipelinetest"}, third: []string{kafka},
@@ -77,7 +79,7 @@ var laws = []law{
 }
 
 // engine is what must still build when ledger/ is deleted, tests included.
-var engine = []string{"record", "state", "topics", "internal/session", "internal/mutant", "internal/devbroker", "internal/faultnet", "pipeline", "pipelinetest"}
+var engine = []string{"record", "state", "topics", "internal/session", "internal/mutant", "internal/devbroker", "internal/faultnet", "pipeline", "pipelinetest", "stream"}
 
 // passedThrough is all that pipeline may name of the Kafka client, and why; its file optionNames may name any option, to
 // refuse it. The client belongs to internal/session: who polls, produces, commits or fences elsewhere goes around tokens and
