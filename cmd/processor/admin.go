@@ -13,7 +13,11 @@ import (
 type admin struct {
 	notReady func() []string // why the process cannot work now; empty when it can
 	status   func() any      // what /status shows, as JSON
+	query    http.Handler    // /query and what is below it
 }
+
+// adminPaths is what the port answers, as / and the log say it.
+var adminPaths = []string{"/livez", "/readyz", "/status", "/query"}
 
 func (a *admin) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -23,6 +27,9 @@ func (a *admin) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = writeJSON(w, a.status(), "  ") // a reader that went away is not our error
 	})
+	mux.Handle("GET /query", a.query)
+	mux.Handle("GET /query/", a.query)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, strings.Join(adminPaths, "\n")) })
 	return mux
 }
 

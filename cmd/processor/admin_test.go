@@ -9,7 +9,7 @@ import (
 
 func TestAdminPortTellsAliveReadyAndStatus(t *testing.T) {
 	var reasons []string
-	a := &admin{notReady: func() []string { return reasons }, status: func() any { return map[string]int{"tasks": 4} }}
+	a := &admin{notReady: func() []string { return reasons }, status: func() any { return map[string]int{"tasks": 4} }, query: http.NotFoundHandler()}
 	addr, stop, err := a.listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -20,6 +20,7 @@ func TestAdminPortTellsAliveReadyAndStatus(t *testing.T) {
 	wantAnswer(t, url+"/readyz", 200, "ready")
 	wantAnswer(t, url+"/status", 200, `"tasks": 4`)
 	wantAnswer(t, url+"/nowhere", 404, "")
+	wantAnswer(t, url+"/", 200, "/livez\n/readyz\n/status\n/query")
 	reasons = []string{"task post/0 is restoring: 10 of 20 records", "no broker answers"}
 	wantAnswer(t, url+"/readyz", 503, "restoring: 10 of 20 records\nno broker")
 	wantAnswer(t, url+"/livez", 200, "alive")
@@ -42,7 +43,7 @@ func wantAnswer(t *testing.T, url string, code int, says string) {
 }
 
 func TestTakenAdminPortNamesTheWayOut(t *testing.T) {
-	a := &admin{notReady: func() []string { return nil }, status: func() any { return nil }}
+	a := &admin{notReady: func() []string { return nil }, status: func() any { return nil }, query: http.NotFoundHandler()}
 	addr, stop, err := a.listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

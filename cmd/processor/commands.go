@@ -11,6 +11,7 @@ func subcommands(c *cli) []*cobra.Command {
 		newTopics(c),
 		newFeed(c),
 		newTail(c),
+		newQuery(c),
 		newLag(c),
 		newDLQ(c),
 		newVerify(c),

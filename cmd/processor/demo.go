@@ -147,7 +147,7 @@ func (d *demo) environ() []string {
 		envName("application.id") + "=" + demoApp,
 		envName("bootstrap.servers") + "=" + d.broker.String(),
 		envName("state.dir") + "=" + filepath.Join(d.dir, "state"),
-		envName("admin.listen") + "=off",
+		envName("admin.listen") + "=127.0.0.1:0",
 	}
 }
 

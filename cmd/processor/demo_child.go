@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -27,9 +28,11 @@ type childReport struct {
 	Event   string `json:"event"`
 	Records int64  `json:"records,omitempty"` // restored: of the state topic; else: records of the transaction
 	Inputs  int    `json:"inputs,omitempty"`
+	Admin   string `json:"admin,omitempty"` // listening: the address of the admin port
 }
 
 const (
+	reportListening = "listening"
 	reportRestored  = "restored"
 	reportHolding   = "holding" // the order to hold has arrived
 	reportProduced  = "produced"
@@ -47,7 +50,10 @@ func newDemoChild(c *cli) *cobra.Command {
 		signal.Ignore(os.Interrupt) // Ctrl-C reaches the whole process group; the parent decides what it means here
 		child := &demoChild{out: json.NewEncoder(c.stdout)}
 		go child.obey(c.stdin)
-		return c.runProcessor(cmd.Context(), cfg, runOptions{events: child.events()})
+		return c.runProcessor(cmd.Context(), cfg, runOptions{
+			events:    child.events(),
+			listening: func(a net.Addr) { child.report(childReport{Event: reportListening, Admin: a.String()}) },
+		})
 	}
 	return cmd
 }

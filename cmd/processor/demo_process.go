@@ -24,6 +24,7 @@ type childProcess struct {
 	reports  *bufio.Scanner
 	log      string // path of its stderr
 	started  time.Time
+	admin    string        // address of its admin port
 	restored int64         // state records read so far
 	back     time.Duration // from its start to its first commit
 }
@@ -62,7 +63,10 @@ func (p *childProcess) await(event string) (childReport, error) {
 		if err := json.Unmarshal(p.reports.Bytes(), &r); err != nil {
 			return r, fmt.Errorf("report of the processor: %w", err)
 		}
-		if r.Event == reportRestored {
+		switch r.Event {
+		case reportListening:
+			p.admin = r.Admin
+		case reportRestored:
 			p.restored += r.Records
 		}
 		if r.Event == reportCommitted {

@@ -90,7 +90,7 @@ func (d *demo) sayHowToUse() {
 	d.say("The broker and the processor (pid %d) stay up until Ctrl-C. In another terminal:", d.child.pid())
 	d.say("  feed    %s feed --generate 1000 --seed 7 --duplicates 5%% --malformed 2%% %s", d.executable, brokers)
 	d.say("  tail    %s tail %s %s", d.executable, topology.Updates.Name, brokers)
-	d.say("  query   %s tail %s --to-end %s | grep ACC-000007 | tail -1", d.executable, topology.Updates.Name, brokers)
+	d.say("  query   %s query accounts ACC-000007 --admin %s", d.executable, d.child.admin)
 	d.say("  verify  %s verify --application-id %s %s", d.executable, demoApp, brokers)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +15,9 @@ import (
 
 // runOptions are what run takes beside the configuration.
 type runOptions struct {
-	leave  bool            // leave the group at the end, even with a group.instance.id
-	events pipeline.Events // who else wants to know
+	leave     bool            // leave the group at the end, even with a group.instance.id
+	events    pipeline.Events // who else wants to know
+	listening func(net.Addr)  // told the address of the admin port; may be nil
 }
 
 func newRun(c *cli) *cobra.Command {
@@ -47,16 +50,21 @@ func (c *cli) runProcessor(ctx context.Context, cfg Config, o runOptions) error 
 	if err != nil {
 		return err
 	}
-	processor, err := pipeline.NewProcessor(engine, cfg.job())
+	job := cfg.job()
+	processor, err := pipeline.NewProcessor(engine, job)
 	if err != nil {
 		return fail(exitUsage, err, "processor config show tells where each value comes from")
 	}
 	if cfg.AdminListen != "" {
-		stop, err := serveAdmin(cfg.AdminListen, processor, log)
+		bound, stop, err := newAdmin(ctx, processor, job.Stages()).listen(cfg.AdminListen)
 		if err != nil {
 			return err
 		}
 		defer stop()
+		log.Info("admin port", "addr", bound.String(), "paths", strings.Join(adminPaths, " "))
+		if o.listening != nil {
+			o.listening(bound)
+		}
 	}
 	log.Info("starting", "app", cfg.ApplicationID, "brokers", cfg.BootstrapServers, "version", readVersion().Version)
 	started := time.Now()
@@ -77,14 +85,18 @@ func withoutCause(ctx context.Context) context.Context {
 	return plain
 }
 
-func serveAdmin(addr string, p *pipeline.Processor, log *slog.Logger) (stop func(), err error) {
-	a := &admin{notReady: func() []string { return notReady(p.Status()) }, status: func() any { return p.Status() }}
-	bound, stop, err := a.listen(addr)
-	if err != nil {
-		return nil, err
+// newAdmin answers for a processor that runs until ctx ends and drains then.
+func newAdmin(ctx context.Context, p *pipeline.Processor, stages []*pipeline.Stage) *admin {
+	return &admin{
+		notReady: func() []string {
+			if ctx.Err() != nil {
+				return []string{"draining: " + context.Cause(ctx).Error()}
+			}
+			return notReady(p.Status())
+		},
+		status: func() any { return p.Status() },
+		query:  (&querier{p, stages}).handler(),
 	}
-	log.Info("admin port", "addr", bound.String(), "paths", "/livez /readyz /status")
-	return stop, nil
 }
 
 // notReady lists why a processor cannot work: a worker without a session, a task that restores or that stopped. A process
@@ -101,7 +113,11 @@ func notReady(s pipeline.Status) []string {
 	}
 	for _, t := range s.Tasks {
 		if t.State != pipeline.Running {
-			reasons = append(reasons, withCause(fmt.Sprintf("task %s is %s", t.Task, t.State), t.Error))
+			cause := t.Error
+			if t.Restore != nil {
+				cause = t.Restore.String()
+			}
+			reasons = append(reasons, withCause(fmt.Sprintf("task %s is %s", t.Task, t.State), cause))
 		}
 	}
 	return reasons
