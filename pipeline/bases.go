@@ -21,7 +21,7 @@ type bases struct {
 
 type slot struct {
 	base    state.Base
-	refused map[int64]*refusal // inputs whose output the broker refused, by offset: a rebuild must not forget them
+	refused map[inputOffset]*refusal // input records whose output the broker refused: a rebuild must not forget them
 	holder  *lease
 }
 
@@ -30,7 +30,7 @@ type lease struct {
 	owner    *bases
 	id       TaskID
 	base     state.Base
-	refused  map[int64]*refusal
+	refused  map[inputOffset]*refusal
 	token    *session.Token
 	turn     int64
 	released chan struct{}
@@ -85,7 +85,7 @@ func (b *bases) try(want *lease, create func() state.Base, late *lease) *lease {
 	s := b.slots[want.id]
 	switch {
 	case s == nil || (s.holder != nil && s.holder == late):
-		s = &slot{base: create(), refused: map[int64]*refusal{}}
+		s = &slot{base: create(), refused: map[inputOffset]*refusal{}}
 		b.slots[want.id] = s
 	case s.holder != nil:
 		return s.holder

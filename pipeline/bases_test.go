@@ -77,7 +77,8 @@ func TestRecordsAfterARewindMustComeAgainFromTheFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &ownedTask{first: -1, again: -1}
+	o := &ownedTask{inputs: []ownedInput{{first: -1, again: -1}}}
+	in := &o.inputs[0]
 	w := &worker{p: p, tasks: []*ownedTask{o}}
 	records := func(from, to int64) (rs []*kgo.Record) {
 		for ; from < to; from++ {
@@ -85,18 +86,18 @@ func TestRecordsAfterARewindMustComeAgainFromTheFirst(t *testing.T) {
 		}
 		return rs
 	}
-	if err := w.enqueue(o, records(10, 20)); err != nil {
+	if err := w.enqueue(o, in, records(10, 20)); err != nil {
 		t.Fatal(err)
 	}
 	w.rewind()
-	if len(o.queue) != 0 {
-		t.Errorf("%d records outlived the rewind", len(o.queue))
+	if len(in.queue) != 0 {
+		t.Errorf("%d records outlived the rewind", len(in.queue))
 	}
 	var v *ViolationError
-	if err := w.enqueue(o, records(20, 30)); !errors.As(err, &v) || v.Invariant != "I5" {
+	if err := w.enqueue(o, in, records(20, 30)); !errors.As(err, &v) || v.Invariant != "I5" {
 		t.Errorf("got %v, want I5: offsets 10 to 19 were skipped", err)
 	}
-	if err := w.enqueue(o, records(10, 12)); err != nil {
+	if err := w.enqueue(o, in, records(10, 12)); err != nil {
 		t.Errorf("got %v for the right offset", err)
 	}
 }

@@ -80,13 +80,13 @@ func (w *worker) seal() ([]sealed, error) {
 		s, err := o.task.Seal(w.sess.ID())
 		if err != nil {
 			o.stopped = fmt.Errorf("task %s: %w", o.id, err)
-			w.sess.Pause(o.input)
+			w.sess.Pause(o.partitions()...)
 			w.reportStop(o)
 			return nil, o.stopped
 		}
 		var last *kgo.Record
 		for _, rec := range s.Records {
-			last = w.txn.add(o, stateRecord)
+			last = w.txn.add(o, inputOffset{place: stateRecord})
 			*last = kgo.Record{Topic: o.stage.StateTopic(), Partition: o.id.Partition, Key: rec.Key, Value: rec.Value}
 			w.txn.bytes += int64(len(rec.Key) + len(rec.Value))
 			w.sess.Produce(last)
@@ -96,13 +96,17 @@ func (w *worker) seal() ([]sealed, error) {
 	return seals, nil
 }
 
+// offsets returns what the transaction commits: of each task that it touched all inputs, also those that it did not read, so
+// that the metadata of every one of them names the task's last transaction (I2).
 func offsets(seals []sealed) []session.Offset {
 	list := make([]session.Offset, 0, len(seals))
 	for _, s := range seals {
 		m := s.state.Marker
-		next, _ := m.NextOf(s.owner.input.Topic)
-		meta := state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest})
-		list = append(list, session.Offset{TopicPartition: s.owner.input, Next: next, Metadata: string(meta), Token: s.owner.token})
+		meta := string(state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest}))
+		for _, in := range s.owner.inputs {
+			next, _ := m.NextOf(in.Topic)
+			list = append(list, session.Offset{TopicPartition: in.TopicPartition, Next: next, Metadata: meta, Token: s.owner.token})
+		}
 	}
 	return list
 }
@@ -131,9 +135,9 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 		}
 	}
 	for _, s := range seals {
-		s.owner.first, s.owner.refusals = -1, 0
-		if len(s.owner.queue) > 0 {
-			s.owner.first = s.owner.queue[0].Offset
+		s.owner.refusals = 0
+		for i := range s.owner.inputs {
+			s.owner.inputs[i].committed()
 		}
 		s.owner.settleRefusals()
 		w.publish(s.owner)
@@ -222,10 +226,10 @@ func (w *worker) blame(failures []session.Failure) {
 			tasks[o] = true
 			o.refusals++
 		}
-		if p.offset == stateRecord {
+		if p.source.place == stateRecord {
 			continue
 		}
-		if r := o.refusalOf(p.offset); !inputs[r] {
+		if r := o.refusalOf(p.source); !inputs[r] {
 			inputs[r] = true
 			r.times++
 			r.err = o.lastRefusal

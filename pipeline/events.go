@@ -24,10 +24,10 @@ type Transaction struct {
 type Restore struct {
 	Task     TaskID
 	Records  int64
-	From, To int64 // offsets of the state partition
-	ByProof  bool  // proven below the high watermark: no open transaction was waited for
-	Warm     bool  // the contents were in memory already
-	Next     int64 // first input offset to process
+	From, To int64            // offsets of the state partition
+	ByProof  bool             // proven below the high watermark: no open transaction was waited for
+	Warm     bool             // the contents were in memory already
+	Next     map[string]int64 // by input topic: first offset to process
 	Duration time.Duration
 }
 

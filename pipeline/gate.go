@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/session"
@@ -14,14 +15,17 @@ import (
 const gatePatience = 250 * time.Millisecond
 
 // assign is the restore gate. It runs on the client's goroutine and restores every task on a goroutine of its own, so that a
-// warm task never waits for a cold one: what is not ready within gatePatience starts paused. A task without a committed
-// offset is waited for, because its start is known only then.
+// warm task never waits for a cold one: what is not ready within gatePatience starts paused. A task with an input without a
+// committed offset is waited for, because the start is known only then.
 func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error {
 	opened := make(chan opening, len(tasks))
-	waiting := map[session.TopicPartition]*session.Assignment{}
+	waiting := map[TaskID]*session.Assignment{}
 	for _, a := range tasks {
-		a.Start, a.Pause = a.Committed.Next, true
-		waiting[a.Input] = a
+		a.Pause = true
+		for i := range a.Inputs {
+			a.Inputs[i].Start = max(a.Inputs[i].Committed.Next, 0)
+		}
+		waiting[a.Task] = a
 		turn := w.p.bases.turn()
 		go func() { opened <- w.open(a, turn) }()
 	}
@@ -31,9 +35,12 @@ func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error 
 	for len(waiting) > 0 && (patient || anyWithoutOffset(waiting)) {
 		select {
 		case o := <-opened:
-			a := waiting[o.input]
-			a.Start, a.Pause = max(o.start, 0), !o.runs
-			delete(waiting, o.input)
+			a := waiting[o.task]
+			a.Pause = !o.runs
+			for i, in := range a.Inputs {
+				a.Inputs[i].Start = max(o.starts[in.Topic], 0)
+			}
+			delete(waiting, o.task)
 		case <-patience.C:
 			patient = false
 		case <-ctx.Done():
@@ -43,9 +50,9 @@ func (w *worker) assign(ctx context.Context, tasks []*session.Assignment) error 
 	return nil
 }
 
-func anyWithoutOffset(waiting map[session.TopicPartition]*session.Assignment) bool {
+func anyWithoutOffset(waiting map[TaskID]*session.Assignment) bool {
 	for _, a := range waiting {
-		if a.Committed.Next < 0 {
+		if slices.ContainsFunc(a.Inputs, func(in session.AssignedInput) bool { return in.Committed.Next < 0 }) {
 			return true
 		}
 	}
@@ -54,33 +61,39 @@ func anyWithoutOffset(waiting map[session.TopicPartition]*session.Assignment) bo
 
 // opening is what the gate learns of a task. The task itself is the worker's by then.
 type opening struct {
-	input session.TopicPartition
-	start int64 // first offset to fetch
-	runs  bool  // it may be fetched at once
+	task   TaskID
+	starts map[string]int64 // by topic: first offset to fetch
+	runs   bool             // it may be fetched at once
 }
 
 // open restores and proves a task and hands it to the worker. It ends early, with nothing to hand over, when the token dies.
 func (w *worker) open(a *session.Assignment, turn int64) opening {
 	ctx, cancel := contextOf(a.Token)
 	defer cancel()
-	o := &ownedTask{id: a.Task, stage: w.p.stage(a.Task.Stage), input: a.Input, token: a.Token, end: -1, first: -1, again: -1}
+	o := own(w.p.stage(a.Task.Stage), a)
 	w.p.board.task(o.id, func(t *TaskStatus) { t.State, t.Worker, t.Error = Restoring, w.index, "" })
 	if f := w.p.cfg.Events.Assigned; f != nil {
 		f(o.id)
 	}
-	err := w.restore(ctx, o, turn, a.Committed)
-	switch {
-	case !o.token.Live():
+	err := w.restore(ctx, o, turn, a)
+	asked := committedOf(a)
+	for i := range o.inputs {
+		in := &o.inputs[i]
+		committed := asked[in.TopicPartition].Next
+		if err != nil { // it stays paused: nothing is fetched
+			in.start = committed
+		} else if committed >= 0 && in.start != committed {
+			in.again = in.start // the client may have started elsewhere: its first record must not lie behind this
+		}
+	}
+	result := opening{task: a.Task, starts: o.starts()}
+	if !o.token.Live() {
 		w.p.board.drop(o.id, w.index) // nobody else does: the task was never handed over
 		o.lease.releaseIfHeld()
-		return opening{input: a.Input, start: a.Committed.Next}
-	case err != nil:
-		o.stopped, o.start = err, a.Committed.Next // it stays paused: nothing is fetched
+		return result
 	}
-	if a.Committed.Next >= 0 && o.start != a.Committed.Next {
-		o.again = o.start // the client may have started elsewhere: its first record must not lie behind this
-	}
-	result := opening{a.Input, o.start, o.stopped == nil && !o.fresh}
+	o.stopped = err
+	result.runs = err == nil && !o.fresh
 	w.arrive(o)
 	return result
 }
@@ -109,10 +122,13 @@ const proofTries = 5
 
 // restore replays the state topic from the local position and proves it (I1 to I4). An error stops the task, unless the
 // token is dead.
-func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, committed session.CommittedOffset) (err error) {
+func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, a *session.Assignment) (err error) {
 	began := w.p.now()
 	if n := w.p.partitions[o.id.Stage]; o.id.Partition >= n {
-		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`", o.input.Topic, n, o.id.Partition)
+		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`", o.inputs[0].Topic, n, o.id.Partition)
+	}
+	if len(a.Missing) > 0 {
+		return splitError(a)
 	}
 	o.lease, err = w.p.bases.lease(ctx, o.id, o.token, turn, func() state.Base { return state.NewMemory(o.stage.specs) })
 	if err != nil {
@@ -120,6 +136,7 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, committe
 	}
 	base := o.lease.base
 	warm := base.Position() > 0
+	committed := committedOf(a)
 	var total session.RestoreResult
 	for try := 1; ; try++ {
 		res, err := w.replay(ctx, o, base, committed)
@@ -145,38 +162,67 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, committe
 				return err
 			}
 		}
-		if committed, err = w.committedAgain(ctx, o.input, time.Duration(try)*100*time.Millisecond); err != nil {
+		if committed, err = w.committedAgain(ctx, o, time.Duration(try)*100*time.Millisecond); err != nil {
 			return err
 		}
+	}
+	if err := w.readEnds(ctx, o); err != nil {
+		return err
 	}
 	o.task = NewTask(o.stage, o.id.Partition, w.p.partitions[o.id.Stage], base, w.p.limits)
 	w.restored(o, total, warm, w.p.now().Sub(began))
 	return nil
 }
 
+// readEnds learns where inputs end that the task may have to wait for: the client tells it with their first records only.
+func (w *worker) readEnds(ctx context.Context, o *ownedTask) (err error) {
+	if len(o.inputs) == 1 || w.p.cfg.MaxTaskIdle <= 0 {
+		return nil
+	}
+	for i := range o.inputs {
+		in := &o.inputs[i]
+		if in.stable, err = session.StableOffset(ctx, w.p.admin, in.TopicPartition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitError says that a task's inputs are not together, and whose business that is.
+func splitError(a *session.Assignment) error {
+	return fmt.Errorf("task %s: the group gave its inputs %q to other members or to none: a task needs all its inputs on one member, so nothing of it is processed: "+
+		"if a rolling upgrade is under way, finish it; else see `topics plan` for a topic that is missing or has another partition count", a.Task, a.Missing)
+}
+
+// committedOf returns the group's offsets of a task as the gate read them.
+func committedOf(a *session.Assignment) map[session.TopicPartition]session.CommittedOffset {
+	committed := map[session.TopicPartition]session.CommittedOffset{}
+	for _, in := range a.Inputs {
+		committed[in.TopicPartition] = in.Committed
+	}
+	return committed
+}
+
 func (w *worker) restored(o *ownedTask, res session.RestoreResult, warm bool, took time.Duration) {
 	w.p.runsAgain(o.id)
-	w.p.cfg.Logger.Info("task restored", "app", w.p.pipe.app, "worker", w.index, "task", o.id.String(), "records", res.Records, "offset", o.start, "took", took)
+	w.p.cfg.Logger.Info("task restored", "app", w.p.pipe.app, "worker", w.index, "task", o.id.String(), "records", res.Records, "offsets", o.starts(), "took", took)
 	if f := w.p.cfg.Events.Restored; f != nil {
-		f(Restore{Task: o.id, Records: res.Records, From: res.From, To: res.To, ByProof: res.ByProof, Warm: warm, Next: o.start, Duration: took})
+		f(Restore{Task: o.id, Records: res.Records, From: res.From, To: res.To, ByProof: res.ByProof, Warm: warm, Next: o.starts(), Duration: took})
 	}
 }
 
-func (w *worker) committedAgain(ctx context.Context, tp session.TopicPartition, after time.Duration) (session.CommittedOffset, error) {
+func (w *worker) committedAgain(ctx context.Context, o *ownedTask, after time.Duration) (map[session.TopicPartition]session.CommittedOffset, error) {
 	select {
 	case <-ctx.Done():
-		return session.CommittedOffset{}, ctx.Err()
+		return nil, ctx.Err()
 	case <-time.After(after):
 	}
-	got, err := session.FetchCommitted(ctx, w.p.admin, w.p.pipe.app, []session.TopicPartition{tp})
-	return got[tp], err
+	return session.FetchCommitted(ctx, w.p.admin, w.p.pipe.app, o.partitions())
 }
 
-func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, committed session.CommittedOffset) (session.RestoreResult, error) {
-	r := &replayer{Base: base, topic: o.input.Topic, committed: committed, progress: w.restoring(o)}
-	r.meta, r.metaErr = state.ParseMetadata(committed.Metadata)
+func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, committed map[session.TopicPartition]session.CommittedOffset) (session.RestoreResult, error) {
 	tp := session.TopicPartition{Topic: o.stage.StateTopic(), Partition: o.id.Partition}
-	return session.Restore(ctx, w.p.admin, tp, r, w.stuck(o, tp))
+	return session.Restore(ctx, w.p.admin, tp, &replayer{base, committed, w.restoring(o)}, w.stuck(o, tp))
 }
 
 // restoring shows how far a restore is.
@@ -209,25 +255,28 @@ func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Con
 // replayer feeds a base and knows when it is complete.
 type replayer struct {
 	state.Base
-	topic     string
-	committed session.CommittedOffset
-	meta      state.Metadata
-	metaErr   error
+	committed map[session.TopicPartition]session.CommittedOffset // of all inputs
 	progress  func(session.RestoreResult)
 }
 
 // Progress implements session.Replayer.
 func (r *replayer) Progress(res session.RestoreResult) { r.progress(res) }
 
-// Base's own methods serve as session.Replayer's; only the proof is added: the marker is the one of the committed offset.
-// No transaction writes a state partition without committing that task's offset, so nothing can follow it.
+// Base's own methods serve as session.Replayer's; only the proof is added: the marker is the one of the committed offsets.
+// No transaction writes a state partition without committing that task's offsets, so nothing can follow it.
 
 // Proven implements session.Replayer.
 func (r *replayer) Proven() bool {
 	m, ok := r.Marker()
-	if !ok || r.metaErr != nil || r.committed.Next < 0 {
+	if !ok {
 		return false
 	}
-	next, ok := m.NextOf(r.topic)
-	return ok && next == r.committed.Next && m.TxnSeq == r.meta.TxnSeq
+	for tp, committed := range r.committed {
+		meta, err := state.ParseMetadata(committed.Metadata)
+		next, known := m.NextOf(tp.Topic)
+		if err != nil || !known || committed.Next != next || meta.TxnSeq != m.TxnSeq {
+			return false
+		}
+	}
+	return true
 }

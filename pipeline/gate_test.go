@@ -41,10 +41,13 @@ func counting(t *testing.T) *loop {
 
 // again is the lost task, given to this worker once more.
 func (l *loop) again(partition int32) *ownedTask {
-	return &ownedTask{
-		id: TaskID{Stage: "s", Partition: partition}, stage: l.p.stage("s"), token: session.NewToken(),
-		input: session.TopicPartition{Topic: "in", Partition: partition}, end: -1, first: -1, again: -1,
-	}
+	return own(l.p.stage("s"), assignment(partition, session.CommittedOffset{}))
+}
+
+// assignment gives a task with one input.
+func assignment(partition int32, committed session.CommittedOffset) *session.Assignment {
+	in := session.AssignedInput{TopicPartition: session.TopicPartition{Topic: "in", Partition: partition}, Committed: committed}
+	return &session.Assignment{Task: TaskID{Stage: "s", Partition: partition}, Token: session.NewToken(), Inputs: []session.AssignedInput{in}}
 }
 
 func (l *loop) committed(partition int32) session.CommittedOffset {
@@ -67,11 +70,11 @@ func TestBaseThatFailsItsDigestIsReadAnewFromTheLog(t *testing.T) {
 		t.Fatal("the base is as it was", err)
 	}
 	o := l.again(0)
-	if err := l.restore(t.Context(), o, l.p.bases.turn(), l.committed(0)); err != nil {
+	if err := l.restore(t.Context(), o, l.p.bases.turn(), assignment(0, l.committed(0))); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.lease.base.Digest(); got != right || o.start != 10 {
-		t.Errorf("digest %016x, start %d, want %016x and 10", got, o.start, right)
+	if got := o.lease.base.Digest(); got != right || o.inputs[0].start != 10 {
+		t.Errorf("digest %016x, start %d, want %016x and 10", got, o.inputs[0].start, right)
 	}
 }
 
@@ -80,7 +83,7 @@ func TestRestoreTellsWhereItBegan(t *testing.T) {
 	position := l.p.bases.slots[TaskID{Stage: "s"}].base.Position()
 	var got Restore
 	l.p.cfg.Events.Restored = func(r Restore) { got = r }
-	if err := l.restore(t.Context(), l.again(0), l.p.bases.turn(), l.committed(0)); err != nil {
+	if err := l.restore(t.Context(), l.again(0), l.p.bases.turn(), assignment(0, l.committed(0))); err != nil {
 		t.Fatal(err)
 	}
 	if position == 0 || got.From != position || !got.Warm {
@@ -92,17 +95,16 @@ func TestRestoreTellsWhereItBegan(t *testing.T) {
 func TestStaleOffsetIsReadAgainBeforeTheTaskStops(t *testing.T) {
 	l := counting(t)
 	o := l.again(0)
-	if err := l.restore(t.Context(), o, l.p.bases.turn(), session.CommittedOffset{Next: 0, Metadata: metadata(1, 0)}); err != nil || o.start != 10 {
-		t.Errorf("start %d, %v, want 10", o.start, err)
+	if err := l.restore(t.Context(), o, l.p.bases.turn(), assignment(0, session.CommittedOffset{Next: 0, Metadata: metadata(1, 0)})); err != nil || o.inputs[0].start != 10 {
+		t.Errorf("start %d, %v, want 10", o.inputs[0].start, err)
 	}
 }
 
 func TestRestoreWhoseTokenDiedGivesTheBaseBack(t *testing.T) {
 	l := counting(t)
-	token := session.NewToken()
-	token.Kill()
-	input := session.TopicPartition{Topic: "in"}
-	l.open(&session.Assignment{Task: TaskID{Stage: "s"}, Input: input, Token: token, Committed: l.committed(0)}, l.p.bases.turn())
+	a := assignment(0, l.committed(0))
+	a.Token.Kill()
+	l.open(a, l.p.bases.turn())
 	if s := l.p.bases.slots[TaskID{Stage: "s"}]; s.holder != nil {
 		t.Error("the lease is held by nobody who lives")
 	}
@@ -113,7 +115,7 @@ func TestRestoreWhoseTokenDiedGivesTheBaseBack(t *testing.T) {
 
 func TestPartitionThatAppearsWhileRunningIsNotProcessed(t *testing.T) {
 	l := counting(t)
-	err := l.restore(t.Context(), l.again(2), l.p.bases.turn(), session.CommittedOffset{Next: session.NoOffset})
+	err := l.restore(t.Context(), l.again(2), l.p.bases.turn(), assignment(0, session.CommittedOffset{Next: session.NoOffset}))
 	if err == nil || !strings.Contains(err.Error(), "keys have moved") {
 		t.Errorf("got %v", err)
 	}
@@ -127,9 +129,9 @@ func TestGateWaitsForTheStartOfATaskWithoutAnOffset(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(2*gatePatience, holder.release)
-	a := &session.Assignment{Task: TaskID{Stage: "s"}, Input: session.TopicPartition{Topic: "in"}, Token: session.NewToken(), Committed: session.CommittedOffset{Next: session.NoOffset}}
-	if err := l.assign(t.Context(), []*session.Assignment{a}); err != nil || a.Start != 10 || !a.Pause {
-		t.Errorf("start %d, paused %v, %v: want the marker's 10, paused until it is committed", a.Start, a.Pause, err)
+	a := assignment(0, session.CommittedOffset{Next: session.NoOffset})
+	if err := l.assign(t.Context(), []*session.Assignment{a}); err != nil || a.Inputs[0].Start != 10 || !a.Pause {
+		t.Errorf("start %d, paused %v, %v: want the marker's 10, paused until it is committed", a.Inputs[0].Start, a.Pause, err)
 	}
 	l.admitArrivals()
 }
@@ -150,7 +152,7 @@ func TestClosedSessionGivesItsBasesBackAsTheyAre(t *testing.T) {
 			t.Errorf("warm %v, %d records read again", r.Warm, r.Records)
 		}
 	}
-	if err := l.restore(t.Context(), o, l.p.bases.turn(), l.committed(0)); err != nil {
+	if err := l.restore(t.Context(), o, l.p.bases.turn(), assignment(0, l.committed(0))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -224,10 +226,10 @@ func TestRebuildsWithoutACommitEnd(t *testing.T) {
 // The client may have started at an offset that was stale: its first record must not lie behind the proven one.
 func TestTaskThatWasProvenElsewhereExpectsItsFirstRecordThere(t *testing.T) {
 	l := counting(t)
-	a := &session.Assignment{Task: TaskID{Stage: "s"}, Input: session.TopicPartition{Topic: "in"}, Token: session.NewToken(), Committed: session.CommittedOffset{Next: 0, Metadata: metadata(1, 0)}}
+	a := assignment(0, session.CommittedOffset{Next: 0, Metadata: metadata(1, 0)})
 	l.open(a, l.p.bases.turn())
-	if o := l.arrived[0]; o.again != 10 {
-		t.Errorf("expects %d, want 10", o.again)
+	if o := l.arrived[0]; o.inputs[0].again != 10 {
+		t.Errorf("expects %d, want 10", o.inputs[0].again)
 	}
 	l.admitArrivals()
 }
@@ -245,7 +247,7 @@ func TestRefusalOutlivesACommitWithoutOutcome(t *testing.T) {
 	if _, err := l.commit(t.Context()); session.FateOf(err) != session.Fatal || err == nil {
 		t.Errorf("got %v", err)
 	}
-	if r := l.tasks[0].lease.refused[0]; r == nil || r.times != 1 {
+	if r := l.tasks[0].lease.refused[inputOffset{}]; r == nil || r.times != 1 {
 		t.Errorf("remembered %+v, want one refusal", r)
 	}
 }

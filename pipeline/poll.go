@@ -27,33 +27,34 @@ func (w *worker) poll(ctx context.Context) error {
 	}
 	var fate error
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		o := w.find(session.TopicPartition{Topic: p.Topic, Partition: p.Partition})
+		o, in := w.find(session.TopicPartition{Topic: p.Topic, Partition: p.Partition})
 		if o == nil {
 			return // the right to it has ended: the next owner fetches it
 		}
-		o.end = max(o.end, p.HighWatermark)
-		fate = errors.Join(fate, w.enqueue(o, p.Records))
+		in.end, in.stable = max(in.end, p.HighWatermark), max(in.stable, p.LastStableOffset)
+		fate = errors.Join(fate, w.enqueue(o, in, p.Records))
 	})
+	w.hold()
 	return fate
 }
 
 // enqueue takes a partition's records. After a rewind the first of them must not lie behind the first that is to come again:
 // the client would have gone on where it should have gone back (I5).
-func (w *worker) enqueue(o *ownedTask, records []*kgo.Record) error {
+func (w *worker) enqueue(o *ownedTask, in *ownedInput, records []*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
 	first := records[0].Offset
-	if o.again >= 0 && first > o.again {
-		v := &ViolationError{"I5", o.id, fmt.Errorf("%s/%d went on at offset %d after a rewind to %d", o.input.Topic, o.input.Partition, first, o.again)}
+	if in.again >= 0 && first > in.again {
+		v := &ViolationError{"I5", o.id, fmt.Errorf("%s/%d went on at offset %d after a rewind to %d", in.Topic, in.Partition, first, in.again)}
 		w.violated(o.id, v)
 		return v
 	}
-	o.again = -1
-	if o.first < 0 {
-		o.first = first
+	in.again = -1
+	if in.first < 0 {
+		in.first = first
 	}
-	o.queue = append(o.queue, records...)
+	in.queue = append(in.queue, records...)
 	return nil
 }
 
@@ -61,11 +62,12 @@ func (w *worker) enqueue(o *ownedTask, records []*kgo.Record) error {
 func (w *worker) rewind() {
 	w.rewinds++
 	for _, o := range w.tasks {
-		o.queue = nil
-		if o.first >= 0 {
-			o.again, o.first = o.first, -1
+		o.waitsSince = time.Time{}
+		for i := range o.inputs {
+			o.inputs[i].discard()
 		}
 	}
+	w.hold()
 }
 
 // rewound drops what was polled when a revoke between transactions has put the cursors back.
@@ -82,25 +84,32 @@ func (w *worker) rewound(ctx context.Context) error {
 	return err
 }
 
-func (w *worker) find(tp session.TopicPartition) *ownedTask {
+// find returns the task that runs on a partition, and its input; nil if there is none.
+func (w *worker) find(tp session.TopicPartition) (*ownedTask, *ownedInput) {
 	for _, o := range w.tasks {
-		if o.input == tp && o.runs() {
-			return o
+		for i := range o.inputs {
+			if in := &o.inputs[i]; in.TopicPartition == tp && o.runs() {
+				return o, in
+			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// patience is how long a poll may wait: until the next commit is due, or until something happens.
+// patience is how long a poll may wait: until the next commit is due, a task has waited long enough, or something happens.
 func (w *worker) patience() time.Duration {
-	switch {
-	case w.queued():
+	if w.queued() {
 		return 0
-	case !w.sess.InTransaction():
-		return idlePoll
 	}
-	due := w.lastCommit.Add(min(w.p.cfg.CommitInterval, idleCommits*w.averageEnd))
-	return max(minPoll, due.Sub(w.p.now()))
+	now := w.p.now()
+	due := now.Add(idlePoll)
+	if w.sess.InTransaction() {
+		due = w.lastCommit.Add(min(w.p.cfg.CommitInterval, idleCommits*w.averageEnd))
+	}
+	if until := w.waitsUntil(); !until.IsZero() && until.Before(due) {
+		due = until
+	}
+	return max(minPoll, due.Sub(now))
 }
 
 // pollErrors stops the tasks that cannot go on and returns what the session cannot survive.
@@ -116,7 +125,7 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 				fate = err
 			}
 		case session.LosesInput(err):
-			if o := w.find(session.TopicPartition{Topic: topic, Partition: partition}); o != nil {
+			if o, _ := w.find(session.TopicPartition{Topic: topic, Partition: partition}); o != nil {
 				fate = errors.Join(fate, w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without them, use a new application.id", topic, partition, err)))
 			}
 		default:

@@ -41,45 +41,52 @@ func pause(ctx context.Context, d time.Duration) {
 func (w *worker) process(ctx context.Context) error {
 	clock := w.p.now().UnixMilli()
 	for _, o := range w.tasks {
-		for n := 1; len(o.queue) > 0 && o.runs(); n++ {
+		for n := 1; o.runs(); n++ {
+			in := w.choose(o)
+			if in == nil {
+				break
+			}
 			if n%checkEvery == 0 {
 				clock = w.p.now().UnixMilli()
 				if w.commitDue(ctx) {
 					return nil
 				}
 			}
-			if w.mustBeAlone(o) {
+			if w.mustBeAlone(o, in) {
 				w.commitNow = true
 				return nil
 			}
-			if err := w.one(ctx, o, clock); err != nil {
+			if err := w.one(ctx, o, in, clock); err != nil {
 				return err
 			}
 			if w.commitNow {
 				return nil
 			}
 		}
-		if len(o.queue) == 0 {
-			o.queue = nil // lets go of the fetched batch
+		for i := range o.inputs {
+			if in := &o.inputs[i]; len(in.queue) == 0 {
+				in.queue = nil // lets go of the fetched batch
+			}
 		}
 	}
 	return nil
 }
 
-// one processes the head of a task's queue.
-func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
+// one processes the head of an input's queue.
+func (w *worker) one(ctx context.Context, o *ownedTask, in *ownedInput, clock int64) error {
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
-	r := o.queue[0]
-	o.queue = o.queue[1:]
+	r := in.queue[0]
+	in.queue = in.queue[1:]
 	w.txn.inputs++
 	if r.Attrs.IsControl() {
 		o.task.Pass(r.Topic, r.Offset)
 		return nil
 	}
 	w.fill(r, clock)
-	refused := o.lease.refused[r.Offset]
+	source := inputOffset{in.place, r.Offset}
+	refused := o.lease.refused[source]
 	if refused != nil && refused.times > 1 {
 		w.input.Refused = refused.err
 	}
@@ -94,15 +101,15 @@ func (w *worker) one(ctx context.Context, o *ownedTask, clock int64) error {
 		return w.stop(ctx, o, err)
 	}
 	for i := range outs {
-		w.produce(o, r.Offset, &outs[i])
+		w.produce(o, source, &outs[i])
 	}
 	w.commitNow = refused != nil || o.task.view.NewIDs() >= w.p.maxIDs || w.txn.full()
 	return nil
 }
 
 // mustBeAlone reports whether the next record's output was refused before and others share the open transaction with it.
-func (w *worker) mustBeAlone(o *ownedTask) bool {
-	return len(o.lease.refused) > 0 && o.lease.refused[o.queue[0].Offset] != nil && w.sess.InTransaction() && w.txn.inputs > 0
+func (w *worker) mustBeAlone(o *ownedTask, in *ownedInput) bool {
+	return len(o.lease.refused) > 0 && o.lease.refused[inputOffset{in.place, in.queue[0].Offset}] != nil && w.sess.InTransaction() && w.txn.inputs > 0
 }
 
 // fill makes the reused input of a fetched record. Headers have the same layout in both libraries, but not the same type.
@@ -117,8 +124,8 @@ func (w *worker) fill(r *kgo.Record, clock int64) {
 	}
 }
 
-func (w *worker) produce(o *ownedTask, offset int64, out *Out) {
-	r := w.txn.add(o, offset)
+func (w *worker) produce(o *ownedTask, source inputOffset, out *Out) {
+	r := w.txn.add(o, source)
 	*r = kgo.Record{Topic: out.Topic, Partition: out.Partition, Key: out.Key, Value: out.Value}
 	if out.Timestamp != WhenWritten {
 		r.Timestamp = time.UnixMilli(out.Timestamp)

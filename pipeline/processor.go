@@ -38,20 +38,10 @@ type Processor struct {
 // NewProcessor checks pipeline and configuration. It does no I/O.
 func NewProcessor(cfg Config, p *Pipeline) (*Processor, error) {
 	cfg = cfg.withDefaults()
-	if err := errors.Join(p.Validate(), oneInputEach(p), cfg.validate()); err != nil {
+	if err := errors.Join(p.Validate(), cfg.validate()); err != nil {
 		return nil, err
 	}
 	return &Processor{pipe: p, cfg: cfg, board: newBoard(), bases: newBases(cfg.TransactionTimeout + closePatience), stops: map[TaskID]error{}}, nil
-}
-
-// oneInputEach refuses what the worker cannot run yet.
-func oneInputEach(p *Pipeline) error {
-	for _, s := range p.stages {
-		if len(s.inputs) > 1 {
-			return fmt.Errorf("stage %q has %d inputs: a processor runs stages with one input; declare one stage for each", s.name, len(s.inputs))
-		}
-	}
-	return nil
 }
 
 // Run processes until ctx ends (it commits what is processed, closes, and returns nil) or a fatal error. It blocks.

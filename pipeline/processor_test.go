@@ -66,6 +66,27 @@ func TestRunRefusesWhatThePlanRefuses(t *testing.T) {
 	}
 }
 
+// Task i owns partition i of each input, so their counts must be equal.
+func TestInputsWithUnequalPartitionCountsAreRefused(t *testing.T) {
+	p := totalPerKey("unequal")
+	users := topics.New("users", record.String, record.String)
+	pipeline.Handle(p.Stages()[0], users, func(*pipeline.Ctx, pipeline.Record[string, string]) error { return nil })
+	w := newWorld(t, p)
+	adm := kadm.NewClient(w.client)
+	if _, err := adm.DeleteTopics(t.Context(), "users"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(t.Context(), 3, 1, nil, "users"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, wait := w.run(ctx, p, pipeline.Config{StateDir: t.TempDir()})
+	if err := wait(); err == nil || !strings.Contains(err.Error(), "users") || !strings.Contains(err.Error(), "3 partitions, stage sum has") || !strings.Contains(err.Error(), "clicks") {
+		t.Errorf("got %v, want a refusal that names both inputs and counts", err)
+	}
+}
+
 func TestDedupeThatMemoryCannotHoldIsRefused(t *testing.T) {
 	p := pipeline.New("remember")
 	s := p.Stage("all")

@@ -1,10 +1,6 @@
 package pipeline
 
-import (
-	"math"
-
-	"github.com/tallystick/tallystick/state"
-)
+import "github.com/tallystick/tallystick/state"
 
 // progress is how far a task has come with one of its inputs.
 type progress struct {
@@ -53,25 +49,4 @@ func (t *Task) nexts() []state.InputNext {
 		nexts[i] = state.InputNext{Topic: in.topic, AppliedNext: t.inputs[i].next}
 	}
 	return nexts
-}
-
-// The heads of two kinds of input that have no record time.
-const (
-	// NoHead is the head of an input of which nothing is polled.
-	NoHead int64 = math.MaxInt64
-	// PassHead is the head of an input that is to be passed over: it holds no record, so nothing is waited for.
-	PassHead int64 = math.MinInt64
-)
-
-// Choose returns which input a task takes its next record from: heads holds, by order of declaration, the record time in ms of
-// the first unprocessed record of each input, or NoHead. The lowest time wins, of equal ones the input declared first. It
-// returns -1 when there is none.
-func Choose(heads []int64) int {
-	best, lowest := -1, NoHead
-	for i, head := range heads {
-		if head < lowest {
-			best, lowest = i, head
-		}
-	}
-	return best
 }

@@ -30,44 +30,70 @@ func (w *worker) violated(id TaskID, err error) {
 	}
 }
 
-// prove checks a restored base against the group's offset and the input (I1 to I4) and sets the task's start.
+// prove checks a restored base against the group's offsets and the inputs (I1 to I4) and sets where each input starts.
 //
-//	I1  appliedNext == the group's committed offset
-//	I2  the marker's txnSeq and digest == those in the offset's metadata
+//	I1  appliedNext == the group's committed offset, of every input
+//	I2  the marker's txnSeq and digest == those in the metadata of every input's offset
 //	I3  the digest of the contents == the marker's
-//	I4  the input's log start <= appliedNext: nothing unread was deleted
-func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, committed session.CommittedOffset) error {
+//	I4  every input's log start <= appliedNext: nothing unread was deleted
+func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, committed map[session.TopicPartition]session.CommittedOffset) error {
 	m, marked := base.Marker()
-	violation := func(invariant, format string, args ...any) error {
-		return &ViolationError{invariant, o.id, fmt.Errorf(format, args...)}
+	if marked {
+		if err := w.proveStage(ctx, o, base, m); err != nil {
+			return err
+		}
 	}
-	switch {
-	case !marked && committed.Next < 0:
-		return w.startFresh(ctx, o)
-	case !marked:
-		return violation("I1", "the group has committed offset %d, the state topic %s has no marker: its records are gone, or the stage gained state: use a new application.id", committed.Next, o.stage.StateTopic())
+	o.fresh = false
+	for i := range o.inputs {
+		in := &o.inputs[i]
+		if err := w.proveInput(ctx, o, in, m, committed[in.TopicPartition]); err != nil {
+			return err
+		}
 	}
-	next, ok := m.NextOf(o.input.Topic)
-	if !ok {
-		return violation("I1", "the marker knows no input %q: the stage's input was renamed: revert, or use a new application.id", o.input.Topic)
+	if marked && base.Digest() != m.Digest {
+		return o.violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication; to go on, use a new application.id", base.Digest(), m.TxnSeq, m.Digest)
 	}
-	if m.Partitions != w.p.partitions[o.id.Stage] {
-		return violation("I1", "the state was written for %d partitions, topic %s has %d: keys have moved: go back to %d partitions, or use a new application.id", m.Partitions, o.input.Topic, w.p.partitions[o.id.Stage], m.Partitions)
+	return w.checkInputs(ctx, o)
+}
+
+func (o *ownedTask) violation(invariant, format string, args ...any) error {
+	return &ViolationError{invariant, o.id, fmt.Errorf(format, args...)}
+}
+
+// proveStage checks that the marker was written by this stage, or by one that it may take over from.
+func (w *worker) proveStage(ctx context.Context, o *ownedTask, base state.Base, m state.Marker) error {
+	if n := w.p.partitions[o.id.Stage]; m.Partitions != n {
+		return o.violation("I1", "the state was written for %d partitions, topic %s has %d: keys have moved: go back to %d partitions, or use a new application.id", m.Partitions, o.inputs[0].Topic, n, m.Partitions)
 	}
 	if err := state.CheckFingerprint(m.Fingerprint, o.stage.Fingerprint(m.Partitions), base.Orphans(), w.unread(ctx, o, m)); err != nil {
 		return fmt.Errorf("task %s: %w", o.id, err)
 	}
-	if committed.Next < 0 { // offsets expired or were deleted: the marker is as good a witness; the beginning would be wrong
-		w.p.cfg.Logger.Warn("the group's offset is gone: resuming from the applied marker", "app", w.p.pipe.app, "task", o.id.String(), "offset", next)
+	return nil
+}
+
+// proveInput checks one input's offset against the marker and sets its start. A start that is not committed with a marker makes
+// the task fresh: of an input that is new to the stage, or whose offset is gone.
+func (w *worker) proveInput(ctx context.Context, o *ownedTask, in *ownedInput, m state.Marker, committed session.CommittedOffset) (err error) {
+	next, known := m.NextOf(in.Topic)
+	switch {
+	case !known && committed.Next >= 0 && m.TxnSeq == 0:
+		return o.violation("I1", "the group has committed offset %d of %s, the state topic %s has no marker: its records are gone, or the stage gained state: use a new application.id", committed.Next, in.Topic, o.stage.StateTopic())
+	case !known && committed.Next >= 0:
+		return o.violation("I1", "the marker knows no input %q, and the group has committed offset %d of it: another stage of this application read it before, or this one in an earlier version: stop the processors and delete the group's offset of this topic: it then starts by auto.offset.reset", in.Topic, committed.Next)
+	case !known:
 		o.fresh = true
-	} else if err := checkOffset(m, next, committed); err != nil {
-		return violation(err.invariant, "%s", err.text)
+		in.start, err = w.firstStart(ctx, o, in)
+		return err
+	case committed.Next < 0: // offsets expired or were deleted: the marker is as good a witness; the beginning would be wrong
+		w.p.cfg.Logger.Warn("the group's offset is gone: resuming from the applied marker", "app", w.p.pipe.app, "task", o.id.String(), "input", in.Topic, "offset", next)
+		o.fresh = true
+	default:
+		if err := checkOffset(m, next, committed); err != nil {
+			return o.violation(err.invariant, "input %s: %s", in.Topic, err.text)
+		}
 	}
-	if base.Digest() != m.Digest {
-		return violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication; to go on, use a new application.id", base.Digest(), m.TxnSeq, m.Digest)
-	}
-	o.start = next
-	return w.checkInput(ctx, o)
+	in.start = next
+	return nil
 }
 
 // unread counts what the task never applied of an input that the stage no longer has.
@@ -98,28 +124,28 @@ func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) 
 	return nil
 }
 
-// startFresh decides where a task starts that nobody has processed before.
-func (w *worker) startFresh(ctx context.Context, o *ownedTask) (err error) {
-	o.fresh = true
+// firstStart decides where an input starts that the task has never processed.
+func (w *worker) firstStart(ctx context.Context, o *ownedTask, in *ownedInput) (int64, error) {
 	switch w.p.cfg.OffsetReset {
 	case Latest:
-		o.start, err = session.StableOffset(ctx, w.p.admin, o.input)
+		return session.StableOffset(ctx, w.p.admin, in.TopicPartition)
 	case None:
-		err = fmt.Errorf("task %s has no committed offset and auto.offset.reset=none: set it to earliest or latest for the first start", o.id)
+		return 0, fmt.Errorf("task %s has no committed offset of %s and auto.offset.reset=none: set it to earliest or latest for the first start", o.id, in.Topic)
 	default:
-		o.start, err = session.StartOffset(ctx, w.p.admin, o.input)
+		return session.StartOffset(ctx, w.p.admin, in.TopicPartition)
 	}
-	return err
 }
 
-// checkInput is I4.
-func (w *worker) checkInput(ctx context.Context, o *ownedTask) error {
-	start, err := session.StartOffset(ctx, w.p.admin, o.input)
-	if err != nil {
-		return err
-	}
-	if start > o.start {
-		return &ViolationError{"I4", o.id, fmt.Errorf("retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, use a new application.id", start-o.start, o.input.Topic, o.input.Partition, o.start, start-1)}
+// checkInputs is I4.
+func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
+	for _, in := range o.inputs {
+		start, err := session.StartOffset(ctx, w.p.admin, in.TopicPartition)
+		if err != nil {
+			return err
+		}
+		if start > in.start {
+			return o.violation("I4", "retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, use a new application.id", start-in.start, in.Topic, in.Partition, in.start, start-1)
+		}
 	}
 	return nil
 }

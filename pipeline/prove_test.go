@@ -54,7 +54,7 @@ func newProof(t *testing.T) *proof {
 	stage := p.pipe.stages[0]
 	return &proof{
 		w:         &worker{p: p},
-		o:         &ownedTask{id: TaskID{Stage: "s"}, stage: stage, input: session.TopicPartition{Topic: "in"}},
+		o:         &ownedTask{id: TaskID{Stage: "s"}, stage: stage, inputs: []ownedInput{{TopicPartition: session.TopicPartition{Topic: "in"}}}},
 		marker:    state.Marker{TxnSeq: 3, Partitions: 1, Fingerprint: stage.Fingerprint(1), Next: []state.InputNext{{Topic: "in", AppliedNext: 5}}},
 		committed: session.CommittedOffset{Next: 5, Metadata: metadata(3, 0)},
 		reset:     Earliest,
@@ -89,8 +89,8 @@ func (p *proof) try(t *testing.T) error {
 		}
 	}
 	p.w.p.cfg.OffsetReset = p.reset
-	p.o.start, p.o.fresh = -1, false
-	return p.w.prove(t.Context(), p.o, base, p.committed)
+	p.o.inputs[0].start, p.o.fresh = -1, false
+	return p.w.prove(t.Context(), p.o, base, map[session.TopicPartition]session.CommittedOffset{p.o.inputs[0].TopicPartition: p.committed})
 }
 
 // Nothing is processed on ground that is not proven, and the error says which proof failed.
@@ -154,8 +154,8 @@ func TestTaskStartsWhereItsProofOrItsResetSays(t *testing.T) {
 	} {
 		p := newProof(t)
 		c.set(p)
-		if err := p.try(t); err != nil || p.o.start != c.start || p.o.fresh != c.fresh {
-			t.Errorf("%s: start %d, fresh %v, %v: want %d, %v", c.name, p.o.start, p.o.fresh, err, c.start, c.fresh)
+		if err := p.try(t); err != nil || p.o.inputs[0].start != c.start || p.o.fresh != c.fresh {
+			t.Errorf("%s: start %d, fresh %v, %v: want %d, %v", c.name, p.o.inputs[0].start, p.o.fresh, err, c.start, c.fresh)
 		}
 	}
 }
@@ -192,8 +192,7 @@ func TestRestoreIsCompleteOnlyAtTheMarkerOfTheCommittedOffset(t *testing.T) {
 		if err := base.Replay([]byte("\x00m"), p.marker.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
-		r := &replayer{Base: base, topic: "in", committed: c.committed}
-		r.meta, r.metaErr = state.ParseMetadata(c.committed.Metadata)
+		r := &replayer{Base: base, committed: map[session.TopicPartition]session.CommittedOffset{{Topic: "in"}: c.committed}}
 		if r.Proven() != c.want {
 			t.Errorf("%s: proven %v, want %v", c.name, r.Proven(), c.want)
 		}

@@ -48,8 +48,9 @@ type TaskStatus struct {
 	Partition     int32            `json:"partition"`
 	Worker        int              `json:"worker"`
 	State         TaskState        `json:"state"`
-	AppliedNext   int64            `json:"applied_next"`
-	EndNext       int64            `json:"end_next"` // high watermark of the input as last fetched, -1 unknown
+	AppliedNext   int64            `json:"applied_next"` // sum over the inputs
+	EndNext       int64            `json:"end_next"`     // sum over the inputs, -1 when one of them is unknown; less AppliedNext it is the lag
+	Inputs        []InputStatus    `json:"inputs"`       // by order of declaration
 	TxnSeq        uint64           `json:"txn_seq"`
 	StateBytes    int64            `json:"state_bytes"`
 	StatePosition int64            `json:"state_position"`

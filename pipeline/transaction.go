@@ -20,11 +20,11 @@ type transaction struct {
 type produced struct {
 	record kgo.Record
 	owner  *ownedTask
-	offset int64 // of the input, or stateRecord
+	source inputOffset // its place can be stateRecord
 }
 
-// stateRecord stands for the input of a state record: its loss is nobody's fault.
-const stateRecord int64 = -1
+// stateRecord stands for the place of the input of a state record: its loss is no input's fault.
+const stateRecord = -1
 
 const slabSize = 1024
 
@@ -36,14 +36,14 @@ func (t *transaction) reset(now time.Time) {
 func (t *transaction) full() bool { return t.used >= maxProduced || t.bytes >= maxStaged }
 
 // add returns the next record. The producer holds it until the transaction ended.
-func (t *transaction) add(o *ownedTask, offset int64) *kgo.Record {
+func (t *transaction) add(o *ownedTask, source inputOffset) *kgo.Record {
 	i := t.used / slabSize
 	if i == len(t.slabs) {
 		t.slabs = append(t.slabs, make([]produced, slabSize))
 	}
 	p := &t.slabs[i][t.used%slabSize]
 	t.used++
-	p.owner, p.offset = o, offset
+	p.owner, p.source = o, source
 	return &p.record
 }
 

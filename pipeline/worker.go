@@ -37,6 +37,7 @@ type worker struct {
 	tasks []*ownedTask // running and stopped ones, in task order
 	txn   transaction
 	input Input
+	heads []int64 // scratch of choose
 
 	lastCommit time.Time
 	averageEnd time.Duration
@@ -154,8 +155,9 @@ func (w *worker) turn(ctx context.Context) error {
 	return nil
 }
 
+// queued reports whether a task can go on with what is polled.
 func (w *worker) queued() bool {
-	return slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return len(o.queue) > 0 && o.runs() })
+	return slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return o.runs() && w.choose(o) != nil })
 }
 
 // arrive hands a restored task to the worker. It is called from the restore's goroutine.
@@ -181,7 +183,7 @@ func (w *worker) admitArrivals() {
 		if o.stopped != nil {
 			w.reportStop(o)
 		} else if !o.fresh {
-			w.sess.Resume(o.input)
+			w.sess.Resume(o.partitions()...)
 		}
 		w.publish(o)
 	}
@@ -204,13 +206,27 @@ func (w *worker) sweep(ctx context.Context) error {
 			return err
 		}
 	}
+	var gone []TaskID
 	for _, o := range w.tasks {
 		if lost(o) {
 			w.release(o)
+			gone = append(gone, o.id)
 		}
 	}
 	w.tasks = slices.DeleteFunc(w.tasks, lost)
+	for _, id := range gone {
+		w.showRemainder(id)
+	}
 	return nil
+}
+
+// showRemainder keeps a task in sight whose inputs the group has parted: it is stopped until it is whole again.
+func (w *worker) showRemainder(id TaskID) {
+	if a := w.sess.Remainder(id); a != nil {
+		o := own(w.p.stage(id.Stage), a)
+		o.stopped = splitError(a)
+		w.arrive(o)
+	}
 }
 
 // release ends a task's stay: its overlay goes, its base is given back as it was last proven.
@@ -246,7 +262,9 @@ func (w *worker) adopt(ctx context.Context) error {
 		return err
 	}
 	for _, o := range fresh {
-		o.task.StartAt(o.input.Topic, o.start)
+		for _, in := range o.inputs {
+			o.task.StartAt(in.Topic, in.start)
+		}
 	}
 	committed, err := w.commit(ctx)
 	if err != nil || !committed {
@@ -254,15 +272,18 @@ func (w *worker) adopt(ctx context.Context) error {
 	}
 	for _, o := range fresh {
 		o.fresh = false
-		w.sess.Resume(o.input)
+		w.sess.Resume(o.partitions()...)
 	}
 	return nil
 }
 
 // stop ends a task that needs a person. The others go on; nothing of the task is committed or skipped.
 func (w *worker) stop(ctx context.Context, o *ownedTask, err error) error {
-	o.stopped, o.queue = err, nil
-	w.sess.Pause(o.input)
+	o.stopped = err
+	for i := range o.inputs {
+		o.inputs[i].queue = nil
+	}
+	w.sess.Pause(o.partitions()...)
 	w.reportStop(o)
 	w.publish(o)
 	if w.sess.InTransaction() {
@@ -282,13 +303,14 @@ func (w *worker) reportStop(o *ownedTask) {
 // publish shows a task in the status.
 func (w *worker) publish(o *ownedTask) {
 	w.p.board.task(o.id, func(t *TaskStatus) {
-		t.Worker, t.State, t.Error, t.EndNext = w.index, Running, "", o.end
+		t.Worker, t.State, t.Error = w.index, Running, ""
 		t.Restore = nil
 		if o.stopped != nil {
 			t.State, t.Error = Stopped, o.stopped.Error()
 		}
 		if o.task != nil {
-			t.AppliedNext, t.TxnSeq = o.task.committedNext(o.input.Topic), o.task.committed.TxnSeq
+			t.Inputs, t.TxnSeq = o.progress(), o.task.committed.TxnSeq
+			t.AppliedNext, t.EndNext = sum(t.Inputs)
 			t.StateBytes, t.StatePosition = o.lease.base.Bytes(), o.lease.base.Position()
 		}
 	})

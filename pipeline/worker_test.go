@@ -30,7 +30,7 @@ func newLoop(t *testing.T, policy Policy, handle func(*Ctx, *Input) error, decla
 	t.Helper()
 	l := &loop{t: t}
 	var err error
-	if l.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "in", "out", "app-s-state", "app-dead-letters")); err != nil {
+	if l.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "in", "table", "out", "app-s-state", "app-dead-letters")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.cluster.Close)
@@ -153,17 +153,17 @@ func TestCommitIsDue(t *testing.T) {
 		{"idle", func() { l.averageEnd, l.lastCommit = time.Second, now.Add(-4*time.Second) }, t.Context(), true},
 		{"idle, but a fifth of the time went into commits", func() { l.averageEnd, l.lastCommit = time.Second, now.Add(-3*time.Second) }, t.Context(), false},
 		{"records wait", func() {
-			l.averageEnd, l.lastCommit, l.tasks[0].queue = time.Second, now.Add(-4*time.Second), make([]*kgo.Record, 1)
+			l.averageEnd, l.lastCommit, l.tasks[0].inputs[0].queue = time.Second, now.Add(-4*time.Second), make([]*kgo.Record, 1)
 		}, t.Context(), false},
 	} {
-		l.lastCommit, l.averageEnd, l.commitNow, l.tasks[0].queue = now, time.Hour, false, nil
+		l.lastCommit, l.averageEnd, l.commitNow, l.tasks[0].inputs[0].queue = now, time.Hour, false, nil
 		l.txn.reset(now)
 		c.set()
 		if got := l.commitDue(c.ctx); got != c.want {
 			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
 		}
 	}
-	l.tasks[0].queue = nil
+	l.tasks[0].inputs[0].queue = nil
 }
 
 // A transaction that holds work of a lost task is aborted whole, and the base is free for whoever restores it next.
@@ -218,7 +218,7 @@ func TestTaskThatArrivesWithADeadTokenIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	token.Kill()
-	l.arrive(&ownedTask{id: id, token: token, lease: lease, first: -1, again: -1})
+	l.arrive(&ownedTask{id: id, token: token, lease: lease})
 	l.admitArrivals()
 	if len(l.tasks) != 2 {
 		t.Errorf("%d tasks, want the two that live", len(l.tasks))
@@ -235,12 +235,12 @@ func TestAbortUndoesWhatWasProcessedAndForgetsWhatWasPolled(t *testing.T) {
 	l.feed(1, 5)
 	l.next(1, 5)
 	o := l.tasks[1]
-	o.queue = make([]*kgo.Record, 1)
+	o.inputs[0].queue = make([]*kgo.Record, 1)
 	if err := l.abort(t.Context(), errors.New("test")); err != nil {
 		t.Fatal(err)
 	}
-	if o.task.Touched() || o.task.Next("in") != 0 || len(o.queue) != 0 || o.again != 0 {
-		t.Errorf("touched %v, next %d, %d queued, to come again from %d: want false, 0, 0, 0", o.task.Touched(), o.task.Next("in"), len(o.queue), o.again)
+	if o.task.Touched() || o.task.Next("in") != 0 || len(o.inputs[0].queue) != 0 || o.inputs[0].again != 0 {
+		t.Errorf("touched %v, next %d, %d queued, to come again from %d: want false, 0, 0, 0", o.task.Touched(), o.task.Next("in"), len(o.inputs[0].queue), o.inputs[0].again)
 	}
 	l.next(1, 5) // they come again
 	if committed, err := l.commit(t.Context()); err != nil || !committed || l.groupOffset(1) != 5 {

@@ -35,7 +35,8 @@ type Config struct {
 	SessionTimeout     time.Duration
 	HeartbeatInterval  time.Duration
 	RebalanceTimeout   time.Duration
-	AutoOffsetReset    string // earliest, latest, none
+	MaxTaskIdle        time.Duration // 0: no waiting
+	AutoOffsetReset    string        // earliest, latest, none
 	StateDir           string
 	StateMemoryMax     int64 // bytes; 0: half of the machine's memory
 	GroupInstanceID    string

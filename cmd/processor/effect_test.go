@@ -45,6 +45,7 @@ func effects(t *testing.T) map[string]effect {
 		"session.timeout.ms":     {"9999", "", fromEngine(func(e pipeline.Config) any { return e.SessionTimeout })},
 		"heartbeat.interval.ms":  {"77", "", fromEngine(func(e pipeline.Config) any { return e.HeartbeatInterval })},
 		"max.poll.interval.ms":   {"7777", "", fromEngine(func(e pipeline.Config) any { return e.RebalanceTimeout })},
+		"max.task.idle.ms":       {"7", "", fromEngine(func(e pipeline.Config) any { return e.MaxTaskIdle })},
 		"transaction.timeout.ms": {"33333", "", fromEngine(func(e pipeline.Config) any { return e.TransactionTimeout })},
 		"drain.timeout.ms":       {"7", "", fromEngine(func(e pipeline.Config) any { return e.DrainTimeout })},
 		"auto.offset.reset":      {"none", "", fromEngine(func(e pipeline.Config) any { return e.OffsetReset })},

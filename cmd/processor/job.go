@@ -31,6 +31,7 @@ func (c Config) engine(o runOptions, log *slog.Logger) (pipeline.Config, error) 
 		SessionTimeout:     c.SessionTimeout,
 		HeartbeatInterval:  c.HeartbeatInterval,
 		RebalanceTimeout:   c.RebalanceTimeout,
+		MaxTaskIdle:        c.MaxTaskIdle,
 		DrainTimeout:       c.DrainTimeout,
 		OffsetReset:        pipeline.OffsetReset(c.AutoOffsetReset),
 		MaxStateBytes:      c.StateMemoryMax,

@@ -92,6 +92,8 @@ var keys = []key{
 		"Time between two signs of life; at most a third of session.timeout.ms."),
 	millis("max.poll.interval.ms", groupEngine, "15000", 100, 900_000, func(c *Config) *dur { return &c.RebalanceTimeout },
 		"How long a rebalance waits for a worker before it goes on without it (the group's rebalance timeout)."),
+	millis("max.task.idle.ms", groupEngine, "0", 0, 3_600_000, func(c *Config) *dur { return &c.MaxTaskIdle },
+		"How long a task of a stage with several inputs waits for one of which nothing is fetched although the broker has more, so that records are taken in the order of their times. 0: it does not wait. A stage with one input, as the ledger's, never does."),
 	oneOf("auto.offset.reset", groupEngine, "earliest", []string{"earliest", "latest", "none"}, func(c *Config) *string { return &c.AutoOffsetReset },
 		"Where a task starts that has never committed: at the first event, at the next one, or not at all. It never applies to a task with a history."),
 	path("state.dir", groupEngine, defaultStateDir, func(c *Config) *string { return &c.StateDir },

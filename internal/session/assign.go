@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,15 +19,11 @@ func (s *Session) onBlocked(context.Context, *kgo.Client) {
 // The transact session swallows further calls until End, so nothing relies on being told.
 func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	s.mu.Lock()
-	for topic, partitions := range lost {
-		for _, p := range partitions {
-			tp := TopicPartition{topic, p}
-			if t := s.tokens[tp]; t != nil {
-				t.Kill()
-				delete(s.tokens, tp)
-			}
-			delete(s.waiting, tp)
+	for tp := range partitionsOf(lost) {
+		if id, ours := s.cfg.Topology.task(tp); ours {
+			s.revoke(id, tp.Topic)
 		}
+		delete(s.waiting, tp)
 	}
 	s.mu.Unlock()
 	s.joining.Store(true) // a generation ends with this call, also when it takes nothing away
@@ -34,6 +31,14 @@ func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 		s.revoked.Store(true)
 	}
 	s.Wake()
+}
+
+// revoke ends the right to a task when one of the inputs that it was granted with goes. The caller holds mu.
+func (s *Session) revoke(id TaskID, topic string) {
+	if g, held := s.grants[id]; held && slices.Contains(g.inputs, topic) {
+		g.token.Kill()
+		delete(s.grants, id)
+	}
 }
 
 // onExpelled runs when the group turned the member away. The transact session is marked by it even when nothing was owned.
@@ -49,14 +54,15 @@ func (s *Session) onJoining() { s.joining.Store(true) }
 func (s *Session) onSynced(assigned map[string][]int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.assigned = map[TopicPartition]bool{}
-	for topic, partitions := range assigned {
-		for _, p := range partitions {
-			s.assigned[TopicPartition{topic, p}] = true
+	s.assigned, s.unseen = map[TaskID][]string{}, true
+	given := partitionsOf(assigned)
+	for tp := range given {
+		if id, ours := s.cfg.Topology.task(tp); ours {
+			s.assigned[id] = append(s.assigned[id], tp.Topic)
 		}
 	}
 	for tp := range s.waiting {
-		if !s.assigned[tp] {
+		if !given[tp] {
 			delete(s.waiting, tp)
 		}
 	}
@@ -72,13 +78,17 @@ func (s *Session) onSynced(assigned map[string][]int32) {
 func (s *Session) dropUnassigned() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for tp, t := range s.tokens {
-		if s.assigned != nil && !s.assigned[tp] {
-			t.Kill()
-			delete(s.tokens, tp)
+	if !s.unseen {
+		return
+	}
+	s.unseen = false
+	for id, g := range s.grants {
+		for _, topic := range g.inputs {
+			if !slices.Contains(s.assigned[id], topic) {
+				s.revoke(id, topic)
+			}
 		}
 	}
-	s.assigned = nil
 }
 
 // onAssigned starts the watchdog: an owner that died between its offset commit and the end of its transaction keeps the
@@ -89,10 +99,8 @@ func (s *Session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 	if s.closed { // a join that was under way when the session closed
 		return
 	}
-	for topic, partitions := range added {
-		for _, p := range partitions {
-			s.waiting[TopicPartition{topic, p}] = true
-		}
+	for tp := range partitionsOf(added) {
+		s.waiting[tp] = true
 	}
 	if len(s.waiting) > 0 && !s.watching {
 		s.watching = true
@@ -125,11 +133,11 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	tasks, tps := s.assignments(offsets)
-	if len(tasks) == 0 {
-		return offsets, nil
+	tasks, err := s.assignments(offsets)
+	if err != nil || len(tasks) == 0 {
+		return offsets, err
 	}
-	if err := s.gate(ctx, tasks, tps); err != nil {
+	if err := s.gate(ctx, tasks); err != nil {
 		for _, a := range tasks { // cut short by a revoke: whoever stays gets a fresh token in the next round
 			a.Token.Kill()
 		}
@@ -137,51 +145,32 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 	}
 	for _, a := range tasks {
 		if !a.Pause {
-			s.Resume(a.Input)
+			s.Resume(a.Partitions()...)
 		}
-		offsets[a.Input.Topic][a.Input.Partition] = kgo.NewOffset().At(a.Start)
+		for _, in := range a.Inputs {
+			offsets[in.Topic][in.Partition] = kgo.NewOffset().At(in.Start)
+		}
 	}
 	return offsets, nil
 }
 
-func (s *Session) gate(ctx context.Context, tasks []*Assignment, tps []TopicPartition) error {
+func (s *Session) gate(ctx context.Context, tasks []*Assignment) error {
+	var tps []TopicPartition
+	for _, a := range tasks {
+		tps = append(tps, a.Partitions()...)
+	}
 	committed, err := FetchCommitted(ctx, s.cfg.Admin, s.cfg.App, tps)
 	if err != nil {
 		return err
 	}
 	s.passed(tps)
 	for _, a := range tasks {
-		a.Committed = committed[a.Input]
+		for i := range a.Inputs {
+			a.Inputs[i].Committed = committed[a.Inputs[i].TopicPartition]
+		}
 	}
 	s.Pause(tps...) // before the gate, so that a Resume by the owner, however early, is never undone
 	return s.cfg.Assign(ctx, tasks)
-}
-
-// assignments gives every partition of an assignment a fresh token. Ownership comes from here alone: a token that was still
-// there missed its revoke.
-func (s *Session) assignments(offsets map[string]map[int32]kgo.Offset) (tasks []*Assignment, tps []TopicPartition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for topic, partitions := range offsets {
-		stage, ours := s.cfg.Topology.StageOf[topic]
-		for p := range partitions {
-			if !ours {
-				continue
-			}
-			tp := TopicPartition{topic, p}
-			if old := s.tokens[tp]; old != nil {
-				old.Kill()
-			}
-			t := NewToken()
-			s.tokens[tp] = t
-			if s.closed {
-				t.Kill()
-			}
-			tasks = append(tasks, &Assignment{Task: TaskID{stage, p}, Input: tp, Token: t})
-			tps = append(tps, tp)
-		}
-	}
-	return tasks, tps
 }
 
 // passed notes that the offsets of partitions are stable.

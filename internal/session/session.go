@@ -39,14 +39,29 @@ type Config struct {
 	Janitor Janitor
 }
 
-// Assignment is one task given to this member, with a token of its own.
+// Assignment is one task given to this member: all its inputs, under one token.
 type Assignment struct {
-	Task      TaskID
-	Input     TopicPartition
-	Token     *Token
+	Task    TaskID
+	Inputs  []AssignedInput // by topic
+	Missing []string        // inputs of the task that are not with this member: it must not run
+	Token   *Token
+	Pause   bool // set by Assign: the owner will call Resume for its inputs when the task is ready
+}
+
+// AssignedInput is a task's partition of one input.
+type AssignedInput struct {
+	TopicPartition
 	Committed CommittedOffset
 	Start     int64 // set by Assign: the first offset to fetch
-	Pause     bool  // set by Assign: the owner will call Resume when the task is ready
+}
+
+// Partitions returns the partitions that were given with the task.
+func (a *Assignment) Partitions() []TopicPartition {
+	tps := make([]TopicPartition, len(a.Inputs))
+	for i, in := range a.Inputs {
+		tps[i] = in.TopicPartition
+	}
+	return tps
 }
 
 // Session is one worker's kgo.GroupTransactSession: one client, one group member, one producer, one transactional id. Its
@@ -68,12 +83,13 @@ type Session struct {
 	cancel  atomic.Pointer[context.CancelFunc] // ends the running poll
 
 	mu       sync.Mutex // guards what callbacks and promises share with the owner
-	tokens   map[TopicPartition]*Token
+	grants   map[TaskID]grant
 	failures []Failure
 	waiting  map[TopicPartition]bool // assigned, and not through the gate yet
 	watching bool                    // a watchdog runs
 	closed   bool                    // assignments that come now are dead at birth
-	assigned map[TopicPartition]bool // what the group last gave to this member; nil: nothing new since it was looked at
+	assigned map[TaskID][]string     // the inputs of each task that the group last gave to this member
+	unseen   bool                    // assigned is new since it was looked at
 }
 
 // Failure is a record that was not written, and why.
@@ -85,7 +101,7 @@ type Failure struct {
 // Open fences the worker's transactional id, so that everything an earlier incarnation left is decided before any offset is
 // read, and then joins the group. ctx bounds both; the session outlives it.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), joined: make(chan struct{}, 1), tokens: map[TopicPartition]*Token{}, waiting: map[TopicPartition]bool{}}
+	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), joined: make(chan struct{}, 1), grants: map[TaskID]grant{}, waiting: map[TopicPartition]bool{}}
 	s.promise = s.delivered
 	s.joining.Store(true)
 	if err := Fence(ctx, cfg.Admin, s.id, cfg.TransactionTimeout); err != nil {
@@ -289,9 +305,9 @@ func (s *Session) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for tp, t := range s.tokens {
-		t.Kill()
-		delete(s.tokens, tp)
+	for id, g := range s.grants {
+		g.token.Kill()
+		delete(s.grants, id)
 	}
 	clear(s.waiting)
 }

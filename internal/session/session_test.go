@@ -119,7 +119,7 @@ func committedNowhere() map[string]map[int32]kgo.Offset {
 
 func TestFetchingStartsWhereTheGateSays(t *testing.T) {
 	_, s := opened(t, func(tasks []*Assignment) error {
-		tasks[0].Start = 7
+		tasks[0].Inputs[0].Start = 7
 		return nil
 	})
 	got, err := s.adjust(t.Context(), committedNowhere())

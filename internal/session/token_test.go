@@ -15,7 +15,7 @@ import (
 func bare() *Session {
 	s := &Session{
 		cfg:    Config{Topology: Topology{StageOf: map[string]string{"in": "stage"}}},
-		joined: make(chan struct{}, 1), tokens: map[TopicPartition]*Token{}, waiting: map[TopicPartition]bool{},
+		joined: make(chan struct{}, 1), grants: map[TaskID]grant{}, waiting: map[TopicPartition]bool{},
 	}
 	s.joining.Store(true)
 	return s
@@ -27,7 +27,10 @@ func given(s *Session, partitions ...int32) (tokens []*Token) {
 	for _, p := range partitions {
 		offsets["in"][p] = kgo.NewOffset()
 	}
-	tasks, _ := s.assignments(offsets)
+	tasks, err := s.assignments(offsets)
+	if err != nil {
+		panic(err)
+	}
 	slices.SortFunc(tasks, func(a, b *Assignment) int { return a.Task.Compare(b.Task) })
 	for _, a := range tasks {
 		tokens = append(tokens, a.Token)

@@ -33,7 +33,7 @@ func deadToken(w *world) (marks []string) {
 		MaxRecordBytes: 1 << 20,
 		Assign: func(_ context.Context, tasks []*session.Assignment) error {
 			for _, a := range tasks {
-				tokens[a.Input], a.Start = a.Token, 0
+				tokens[a.Inputs[0].TopicPartition] = a.Token
 			}
 			close(arrived)
 			return nil
