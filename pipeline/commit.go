@@ -134,6 +134,7 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 			return err
 		}
 	}
+	w.purgeCommitted(seals)
 	for _, s := range seals {
 		s.owner.refusals = 0
 		for i := range s.owner.inputs {

@@ -30,7 +30,9 @@ type Config struct {
 	RebalanceTimeout   time.Duration // rebalance timeout (max.poll.interval.ms); 15 s
 	DrainTimeout       time.Duration // drain.timeout.ms: bound of the last commit and of closing; 10 s
 
-	OffsetReset   OffsetReset  // auto.offset.reset; Earliest
+	RepartitionPurgeInterval time.Duration // repartition.purge.interval.ms: how often what is committed of repartition topics is deleted; 30 s
+
+	OffsetReset   OffsetReset  // auto.offset.reset; Earliest. A repartition topic is always read from its start
 	MaxStateBytes int64        // state.memory.max.bytes; half of the machine's or cgroup's memory
 	ExpectedRate  float64      // dedupe.expected.rate in records per second over all partitions; 0 = measured
 	TopicRules    topics.Rules // what topics must look like
@@ -64,6 +66,7 @@ func (c Config) withDefaults() Config {
 	set(&c.HeartbeatInterval, 3*time.Second)
 	set(&c.RebalanceTimeout, 15*time.Second)
 	set(&c.DrainTimeout, 10*time.Second)
+	set(&c.RepartitionPurgeInterval, 30*time.Second)
 	if c.OffsetReset == "" {
 		c.OffsetReset = Earliest
 	}
@@ -114,6 +117,9 @@ func (c Config) validate() error {
 	}
 	if c.RebalanceTimeout >= c.TransactionTimeout {
 		bad("max.poll.interval.ms=%d: use less than transaction.timeout.ms=%d, else a slow rebalance times the open transaction out", c.RebalanceTimeout.Milliseconds(), c.TransactionTimeout.Milliseconds())
+	}
+	if c.RepartitionPurgeInterval < time.Millisecond {
+		bad("repartition.purge.interval.ms=%d: use at least 1", c.RepartitionPurgeInterval.Milliseconds())
 	}
 	if c.OffsetReset != Earliest && c.OffsetReset != Latest && c.OffsetReset != None {
 		bad("auto.offset.reset=%q: use earliest, latest or none", c.OffsetReset)

@@ -30,24 +30,38 @@ func Handle[K, V any](s *Stage, in topics.Topic[K, V], handler Handler[K, V]) {
 	if handler == nil {
 		s.p.errs = append(s.p.errs, fmt.Errorf("stage %q: the handler of %q is nil", s.name, in.Name))
 	}
-	if in.Key == nil || in.Value == nil {
-		s.p.errs = append(s.p.errs, fmt.Errorf("stage %q: topic %q has no codec: make it with topics.New", s.name, in.Name))
-	}
+	checkCodecs(s, in)
 	s.draw(sourceNode, "KSTREAM-SOURCE", in.Name)
 	s.inputs = append(s.inputs, input{in.Name, func(c *Ctx, raw *Input) error {
 		key, err := in.Key.Decode(raw.Key)
 		if err != nil {
-			return malformed("malformed_key", err)
+			return s.malformed(in.Name, "malformed_key", err)
 		}
 		value, err := in.Value.Decode(raw.Value)
 		if err != nil {
-			return malformed("malformed_value", err)
+			return s.malformed(in.Name, "malformed_value", err)
 		}
 		return handler(c, Record[K, V]{key, value, c.Time(), raw.Headers})
 	}})
 }
 
-func malformed(reason string, err error) error {
+// checkCodecs reports what is wrong with the codecs of a topic that the stage reads or writes.
+func checkCodecs[K, V any](s *Stage, t topics.Topic[K, V]) {
+	if t.Key == nil || t.Value == nil {
+		s.Refuse(fmt.Errorf("topic %q has no codec: make it with topics.New", t.Name))
+		return
+	}
+	if err := errors.Join(record.CheckCodec(t.Key), record.CheckCodec(t.Value)); err != nil {
+		s.Refuse(fmt.Errorf("topic %q: %w", t.Name, err))
+	}
+}
+
+// malformed says what becomes of a record that does not decode. In a repartition topic, which this application alone writes, one
+// of a newer version is no bad record: an older program was started beside or after it.
+func (s *Stage) malformed(topic, reason string, err error) error {
+	if s.isRepartition(topic) && errors.Is(err, record.ErrNewerVersion) {
+		return &unpolicedError{err}
+	}
 	var m *record.MalformedError
 	if errors.As(err, &m) {
 		return DeadLetter(m.Reason, m.Err)

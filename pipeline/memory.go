@@ -45,12 +45,13 @@ func (p *Processor) checkMemory(ctx context.Context) error {
 		longest, int64(total)>>20, limit>>20, fits)
 }
 
-// rate returns the records per second of a stage's inputs: configured, or of the last hour.
+// rate returns the records per second of the inputs that feed a stage: configured, or of the last hour. A repartition topic
+// would not tell: what was processed is deleted.
 func (p *Processor) rate(ctx context.Context, s *Stage) (float64, error) {
 	if p.cfg.ExpectedRate > 0 {
 		return p.cfg.ExpectedRate, nil
 	}
-	records, err := session.RecordsSince(ctx, p.admin, p.now().Add(-time.Hour), s.Inputs()...)
+	records, err := session.RecordsSince(ctx, p.admin, p.now().Add(-time.Hour), s.origins()...)
 	return float64(records) / time.Hour.Seconds(), err
 }
 

@@ -16,9 +16,7 @@ type Output[K, V any] struct {
 
 // NewOutput declares that the stage writes a topic.
 func NewOutput[K, V any](s *Stage, t topics.Topic[K, V]) Output[K, V] {
-	if t.Key == nil || t.Value == nil {
-		s.p.errs = append(s.p.errs, fmt.Errorf("stage %q: topic %q has no codec: make it with topics.New", s.name, t.Name))
-	}
+	checkCodecs(s, t)
 	if !slices.Contains(s.outputs, t.Name) {
 		s.outputs = append(s.outputs, t.Name)
 		s.draw(sinkNode, "KSTREAM-SINK", t.Name)

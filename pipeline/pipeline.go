@@ -64,17 +64,21 @@ func (p *Pipeline) Validate() error {
 	for _, s := range p.stages {
 		errs = append(errs, s.validate(owner)...)
 		for _, out := range s.outputs {
-			if other, written := placed[out]; written && other != s.partitioner {
+			if other, written := placed[out]; written && other != s.partitioner && p.repartitioned(out) == nil {
 				errs = append(errs, fmt.Errorf("topic %q is written with partitioner %s and, by stage %q, with %s: use one", out, other, s.name, s.partitioner))
 			}
 			placed[out] = s.partitioner
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.validateRepartitions()...)...)
 }
 
-// place returns the partition of an output's key: by the partitioner of the stage that writes the topic.
+// place returns the partition of an output's key: by the partitioner of the stage that writes the topic, or that reads it if it
+// is a repartition topic.
 func (p *Pipeline) place(topic string, key []byte, partitions int) int {
+	if s := p.repartitioned(topic); s != nil {
+		return int(s.partitioner.Partition(key, int32(partitions)))
+	}
 	for _, s := range p.stages {
 		if slices.Contains(s.outputs, topic) {
 			return int(s.partitioner.Partition(key, int32(partitions)))
@@ -92,6 +96,7 @@ type Stage struct {
 	outputs     []string
 	nodes       []*node // for Describe
 	compacted   []string
+	repartition string // the topic through which other stages feed this one, "" without one
 	onError     Policy
 	partitioner Partitioner
 }

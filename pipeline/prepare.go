@@ -18,12 +18,17 @@ import (
 func (p *Pipeline) Topics() []topics.Want {
 	var wants []topics.Want
 	for _, s := range p.stages {
-		_, window := s.windows()
 		for _, in := range s.Inputs() {
-			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: window, Compacted: slices.Contains(s.compacted, in)})
+			if s.isRepartition(in) {
+				wants = append(wants, topics.Want{Name: in, Role: topics.RoleRepartition, Stage: s.name, Writers: p.writers(in)})
+				continue
+			}
+			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: s.shortestWindow(), Compacted: slices.Contains(s.compacted, in)})
 		}
 		for _, out := range s.outputs {
-			wants = append(wants, topics.Want{Name: out, Role: topics.RoleOutput, Stage: s.name})
+			if p.repartitioned(out) == nil {
+				wants = append(wants, topics.Want{Name: out, Role: topics.RoleOutput, Stage: s.name})
+			}
 		}
 		wants = append(wants,
 			topics.Want{Name: s.StateTopic(), Role: topics.RoleState, Stage: s.name},
@@ -97,16 +102,22 @@ func (p *Processor) accept(ctx context.Context, steps topics.Steps) error {
 		}
 		return fmt.Errorf("%w: %s: create them with `topics apply`", ErrMissingTopics, strings.Join(names, ", "))
 	}
-	p.partitions = map[string]int32{}
+	p.partitions = p.pipe.partitionsOf(steps)
 	p.warnTopics(steps)
-	for _, s := range steps {
-		for _, stage := range s.Stages {
-			if slices.Contains(s.Roles, topics.RoleInput) {
-				p.partitions[stage] = s.Partitions
+	return p.readLimits(ctx, steps)
+}
+
+// partitionsOf returns the number of tasks of each stage: the partitions of what it reads.
+func (p *Pipeline) partitionsOf(steps topics.Steps) map[string]int32 {
+	count := map[string]int32{}
+	for _, step := range steps {
+		for _, s := range p.stages {
+			if slices.Contains(s.Inputs(), step.Topic) {
+				count[s.name] = step.Partitions
 			}
 		}
 	}
-	return p.readLimits(ctx, steps)
+	return count
 }
 
 // warnTopics logs what should be known about topics, one line for each reason and not for each topic.

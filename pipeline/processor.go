@@ -29,6 +29,7 @@ type Processor struct {
 	maxIDs         int // new ids of one dedupe store in a transaction, so that they fit one packed record
 	bases          *bases
 	board          *board
+	purger         *purger
 
 	mu      sync.Mutex
 	stops   map[TaskID]error
@@ -41,7 +42,9 @@ func NewProcessor(cfg Config, p *Pipeline) (*Processor, error) {
 	if err := errors.Join(p.Validate(), cfg.validate()); err != nil {
 		return nil, err
 	}
-	return &Processor{pipe: p, cfg: cfg, board: newBoard(), bases: newBases(cfg.TransactionTimeout + closePatience), stops: map[TaskID]error{}}, nil
+	processor := &Processor{pipe: p, cfg: cfg, board: newBoard(), bases: newBases(cfg.TransactionTimeout + closePatience), stops: map[TaskID]error{}}
+	processor.purger = newPurger(cfg.RepartitionPurgeInterval, processor.sayPurge)
+	return processor, nil
 }
 
 // Run processes until ctx ends (it commits what is processed, closes, and returns nil) or a fatal error. It blocks.
@@ -96,6 +99,7 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer p.startPurger(ctx)()
 	failed, undrained := make(chan error, n), make(chan error, n)
 	var all sync.WaitGroup
 	var workers []*worker

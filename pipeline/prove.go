@@ -126,7 +126,11 @@ func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) 
 
 // firstStart decides where an input starts that the task has never processed.
 func (w *worker) firstStart(ctx context.Context, o *ownedTask, in *ownedInput) (int64, error) {
-	switch w.p.cfg.OffsetReset {
+	reset := w.p.cfg.OffsetReset
+	if o.stage.isRepartition(in.Topic) {
+		reset = Earliest // what is in flight was never read by anyone; what came before it is committed and gone
+	}
+	switch reset {
 	case Latest:
 		return session.StableOffset(ctx, w.p.admin, in.TopicPartition)
 	case None:

@@ -134,7 +134,7 @@ func (t *Task) handle(in *Input) error {
 	}
 	var err error
 	for ; tries > 0; tries-- {
-		if err = t.call(in); err == nil || isDeadLetter(err) || t.view.Err() != nil || tries == 1 {
+		if err = t.call(in); err == nil || isDeadLetter(err) || errors.As(err, new(*unpolicedError)) || t.view.Err() != nil || tries == 1 {
 			break
 		}
 		t.view.Rollback()
@@ -184,6 +184,13 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("handler panicked at %s: %v\n%s", e.At, e.Value, e.Stack)
 }
 
+// unpolicedError is an error for which the record is not to blame: it stops the task, no policy applies.
+type unpolicedError struct{ err error }
+
+func (e *unpolicedError) Error() string { return e.err.Error() }
+
+func (e *unpolicedError) Unwrap() error { return e.err }
+
 func isDeadLetter(err error) bool {
 	var d *deadLetterError
 	return errors.As(err, &d)
@@ -194,8 +201,8 @@ func (t *Task) settle(in *Input, err error) error {
 	var d *deadLetterError
 	var p *PanicError
 	switch {
-	case errors.As(err, &d):
-	case errors.As(err, &p), errors.As(err, new(*misplacedError)), t.stage.onError == Fail, t.stage.onError == Retry:
+	case errors.As(err, &d) && !errors.As(err, new(*unpolicedError)):
+	case errors.As(err, &p), errors.As(err, new(*misplacedError)), errors.As(err, new(*unpolicedError)), t.stage.onError == Fail, t.stage.onError == Retry:
 		return fmt.Errorf("stage %q at %s: %w", t.stage.name, in.Position, err)
 	case t.stage.onError == Skip:
 		return nil

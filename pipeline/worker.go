@@ -183,6 +183,7 @@ func (w *worker) admitArrivals() {
 		if o.stopped != nil {
 			w.reportStop(o)
 		} else if !o.fresh {
+			w.purgeBelow(o, o.task.committed)
 			w.sess.Resume(o.partitions()...)
 		}
 		w.publish(o)
@@ -235,6 +236,7 @@ func (w *worker) release(o *ownedTask) {
 		o.task.Drop()
 	}
 	o.lease.releaseIfHeld()
+	w.purgeNoMore(o)
 	w.p.board.drop(o.id, w.index)
 	if f := w.p.cfg.Events.Lost; f != nil {
 		f(o.id)

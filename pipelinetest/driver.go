@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/state"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // Driver runs all stages of a pipeline in the goroutine that calls it.
@@ -130,17 +131,28 @@ func (c *committed) View() *state.View {
 	return c.view
 }
 
-// partition places a key as the topic's producers do: with the partitioner of the stage that reads or writes it.
+// partition places a key as the topic's producers do: with the partitioner of the stage that reads it, if stages of the pipeline
+// hand it records through a repartition topic or nobody of the pipeline writes it, else of the stage that writes it.
 func (d *Driver) partition(topic string, key []byte) int32 {
 	if key == nil {
 		return 0
 	}
-	for _, s := range d.p.Stages() {
-		if slices.Contains(s.Inputs(), topic) || slices.Contains(s.Outputs(), topic) {
-			return s.Partitioner().Partition(key, d.partitions)
+	reads := func(s *pipeline.Stage) bool { return slices.Contains(s.Inputs(), topic) }
+	writes := func(s *pipeline.Stage) bool { return slices.Contains(s.Outputs(), topic) }
+	order := []func(*pipeline.Stage) bool{writes, reads}
+	if d.repartitions(topic) {
+		order = []func(*pipeline.Stage) bool{reads}
+	}
+	for _, uses := range order {
+		if i := slices.IndexFunc(d.p.Stages(), uses); i >= 0 {
+			return d.p.Stages()[i].Partitioner().Partition(key, d.partitions)
 		}
 	}
 	return pipeline.Murmur2.Partition(key, d.partitions)
+}
+
+func (d *Driver) repartitions(topic string) bool {
+	return slices.ContainsFunc(d.p.Topics(), func(w topics.Want) bool { return w.Name == topic && w.Role == topics.RoleRepartition })
 }
 
 // panics stands in for a test in an Example.

@@ -37,6 +37,7 @@ type Config struct {
 	RebalanceTimeout   time.Duration
 	MaxTaskIdle        time.Duration // 0: no waiting
 	AutoOffsetReset    string        // earliest, latest, none
+	RepartitionPurge   time.Duration
 	StateDir           string
 	StateMemoryMax     int64 // bytes; 0: half of the machine's memory
 	GroupInstanceID    string

@@ -96,6 +96,8 @@ var keys = []key{
 		"How long a task of a stage with several inputs waits for one of which nothing is fetched although the broker has more, so that records are taken in the order of their times. 0: it does not wait. A stage with one input, as the ledger's, never does."),
 	oneOf("auto.offset.reset", groupEngine, "earliest", []string{"earliest", "latest", "none"}, func(c *Config) *string { return &c.AutoOffsetReset },
 		"Where a task starts that has never committed: at the first event, at the next one, or not at all. It never applies to a task with a history."),
+	millis("repartition.purge.interval.ms", groupEngine, "30000", 1, 86_400_000, func(c *Config) *dur { return &c.RepartitionPurge },
+		"Time between two deletions of what is committed of repartition topics. The ledger has none; it matters to jobs of several stages."),
 	path("state.dir", groupEngine, defaultStateDir, func(c *Config) *string { return &c.StateDir },
 		"Where this process keeps its name and its lock. It must survive restarts: with it a killed process is back in milliseconds, without it after a session timeout. Default: $XDG_STATE_HOME/tallystick, else the one below."),
 	integer("state.memory.max.bytes", groupEngine, "0", 0, 1<<50, func(c *Config, n int64) { c.StateMemoryMax = n },

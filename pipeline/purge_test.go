@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/session"
+)
+
+// trims is a purger whose brokers are the test's.
+type trims struct {
+	*purger
+	asked, said []string
+	fails       error
+}
+
+func newTrims() *trims {
+	x := &trims{}
+	x.purger = newPurger(time.Minute, func(topic string, err error) { x.said = append(x.said, fmt.Sprint(topic, " ", err)) })
+	x.trim = func(_ context.Context, topic string, before map[int32]int64) error {
+		x.asked = append(x.asked, fmt.Sprint(topic, " ", before))
+		return x.fails
+	}
+	return x
+}
+
+func hop(partition int32) session.TopicPartition {
+	return session.TopicPartition{Topic: "hop", Partition: partition}
+}
+
+func (x *trims) expect(t *testing.T, got *[]string, want ...string) {
+	t.Helper()
+	if !slices.Equal(*got, want) {
+		t.Errorf("got %q, want %q", *got, want)
+	}
+	*got = nil
+}
+
+func TestPurgeTrimsWhatMovedAndOnlyForOwnTasks(t *testing.T) {
+	x := newTrims()
+	x.purge(t.Context())
+	x.expect(t, &x.asked)
+	x.committed(hop(0), 5)
+	x.committed(hop(1), 0)
+	x.purge(t.Context())
+	x.purge(t.Context())
+	x.expect(t, &x.asked, "hop map[0:5]")
+	x.committed(hop(0), 9)
+	x.committed(hop(1), 2)
+	x.lost(hop(1))
+	x.purge(t.Context())
+	x.expect(t, &x.asked, "hop map[0:9]")
+}
+
+func TestPurgeThatFailsIsToldOnChangeAndTriedAgain(t *testing.T) {
+	x := newTrims()
+	x.committed(hop(0), 5)
+	x.fails = errors.New("denied")
+	x.purge(t.Context())
+	x.purge(t.Context())
+	x.expect(t, &x.asked, "hop map[0:5]", "hop map[0:5]")
+	x.expect(t, &x.said, "hop denied")
+	x.fails = errors.New("no leader")
+	x.purge(t.Context())
+	x.fails = nil
+	x.purge(t.Context())
+	x.expect(t, &x.said, "hop no leader", "hop <nil>")
+	x.asked = nil
+	x.purge(t.Context())
+	x.expect(t, &x.asked)
+	x.expect(t, &x.said)
+}
+
+// A commit that is not proven deletes nothing.
+func TestOnlyAProvenCommitLetsRecordsBeDeleted(t *testing.T) {
+	l := newLoop(t, Fail, func(*Ctx, *Input) error { return nil }, func(s *Stage) {
+		s.repartition = "in"
+		s.outputs = []string{"in"}
+	})
+	l.feed(0, 4)
+	l.next(0, 4)
+	if due := l.p.purger.due(); len(due) != 0 {
+		t.Errorf("due before any commit: %v", due)
+	}
+	if err := l.abort(t.Context(), errors.New("test")); err != nil {
+		t.Fatal(err)
+	}
+	if due := l.p.purger.due(); len(due) != 0 {
+		t.Errorf("due after an abort: %v", due)
+	}
+	l.next(0, 4)
+	if committed, err := l.commit(t.Context()); err != nil || !committed {
+		t.Fatal(committed, err)
+	}
+	l.feed(0, 3)
+	l.next(0, 7)
+	if due := l.p.purger.due(); due["in"][0] != 4 {
+		t.Errorf("due %v, want what is committed: 4", due)
+	}
+	l.tasks[0].token.Kill()
+	if err := l.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if due := l.p.purger.due(); len(due) != 0 {
+		t.Errorf("due of a task that is lost: %v", due)
+	}
+}
