@@ -303,6 +303,40 @@ func TestALaterOperatorsErrorUndoesAllOfItsRecord(t *testing.T) {
 	want(t, reasons(d), "second", "second", "second")
 }
 
+// TestAHopIsATransactionOfItsOwn has an error behind GroupBy: it undoes what its own stage did, and not what sent the record.
+func TestAHopIsATransactionOfItsOwn(t *testing.T) {
+	p := pipeline.New("app")
+	from := stream.From(p.Stage("first"), in)
+	from.To(rest)
+	grouped := stream.GroupBy(from, p.Stage("second"), record.String, record.Int64, newKey)
+	counted := stream.Count(grouped, "n")
+	counted.To(out)
+	stream.MapValues(counted, func(r rec) (int64, error) {
+		if r.Value == 2 {
+			return 0, pipeline.DeadLetter("second", nil)
+		}
+		return r.Value, nil
+	})
+	d := pipelinetest.New(t, p, 3)
+	send(d, 3, 6, 4)
+	want(t, read(d, rest), "k=3", "k=6", "k=4")
+	want(t, read(d, out), "g0=1", "g1=1")
+	want(t, reasons(d), "second")
+}
+
+func TestANullKeyBehindGroupByIsADeadLetter(t *testing.T) {
+	p := pipeline.New("app")
+	key := record.Nullable(record.String)
+	stream.GroupBy(stream.From(p.Stage("first"), in), p.Stage("second"), key, record.Int64,
+		func(rec) record.Optional[string] { return record.Optional[string]{} }).To(topics.New("out", key, record.Int64))
+	d := pipelinetest.New(t, p, 3)
+	send(d, 1)
+	want(t, reasons(d), "null_key")
+	if got := pipelinetest.ReadRaw(d, "out"); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestNullsAreWhatTheCodecMakesOfThem(t *testing.T) {
 	d := pipelinetest.New(t, oneStage(func(s str) { s.To(out) }), 1)
 	pipelinetest.SendRaw(d, "in", []byte("k"), nil, nil, d.Now())

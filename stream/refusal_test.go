@@ -69,6 +69,20 @@ var mistakes = map[string]struct {
 		stream.Join(from, table, product)
 		stream.Count(from, "n")
 	}, []string{`topic "rows" has no codec`, `topic "in" has no codec`}},
+	"group into itself": {func(_ *pipeline.Pipeline, s *pipeline.Stage) {
+		stream.GroupBy(stream.From(s, in), s, record.String, record.Int64, newKey)
+	}, []string{`stage "only": GroupBy into the stage itself`}},
+	"group into another pipeline": {func(_ *pipeline.Pipeline, s *pipeline.Stage) {
+		stream.GroupBy(stream.From(s, in), pipeline.New("other").Stage("far"), record.String, record.Int64, newKey)
+	}, []string{`stage "only": GroupBy into stage "far" of pipeline "other"`}},
+	"group twice into one stage": {func(p *pipeline.Pipeline, s *pipeline.Stage) {
+		from, to := stream.From(s, in), p.Stage("second")
+		stream.GroupBy(from, to, record.String, record.Int64, newKey)
+		stream.GroupBy(from, to, record.String, record.Int64, newKey)
+	}, []string{`stage "second": its repartition topic is declared twice`}},
+	"group without codecs or function": {func(p *pipeline.Pipeline, s *pipeline.Stage) {
+		stream.Count(stream.GroupBy[string, int64, string](stream.From(s, in), p.Stage("second"), nil, nil, nil), "n")
+	}, []string{"GroupBy of the records of in has no function", `topic "app-second-repartition" has no codec`}},
 	"a window of nothing": {func(_ *pipeline.Pipeline, s *pipeline.Stage) {
 		stream.From(s, in).Deduplicate("seen", 0, func(r rec) string { return r.Key })
 	}, []string{`store "seen"`, "window 0s"}},
@@ -98,6 +112,19 @@ func (upper) Append(dst []byte, v string) ([]byte, error) {
 	return append(dst, strings.ToUpper(v)...), nil
 }
 func (upper) Decode(src []byte) (string, error) { return string(src), nil }
+
+// TestGroupByMakesAnyKeyTheStreamsOwn has what is refused behind Map and allowed behind GroupBy.
+func TestGroupByMakesAnyKeyTheStreamsOwn(t *testing.T) {
+	p := pipeline.New("app")
+	to := p.Stage("by-other")
+	table := stream.TableOf(to, "rows", rows)
+	from := stream.Map(stream.From(p.Stage("only"), in), swap)
+	grouped := stream.GroupBy(from, to, record.String, record.Int64, func(r rec) string { return r.Key })
+	stream.Count(stream.Join(grouped, table, product), "n")
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestOperatorsThatKeepTheKeyAreNotRefused(t *testing.T) {
 	p := pipeline.New("app")
