@@ -50,9 +50,6 @@ var laws = []law{
 	{dir: "internal/session", floor: 2, ours: []string{mutant, "record"}, beside: []string{"topics"}, third: []string{kgo, kadm, kmsg, kerr, "golang.org/x/sys"},
 		reason: "the one place that speaks the transaction protocol; it moves bytes and knows no store"},
 
-	{dir: "internal/connect", floor: 2, third: []string{kgo, kmsg, kerr, kafka + "/pkg/kversion", kafka + "/pkg/sasl"},
-		reason: "how a broker is reached and trusted, and why it is not: it knows no topic, no group and no job"},
-
 	{dir: "pipeline", floor: 3, ours: []string{mutant, "record", "topics", "state", "internal/session"}, third: []string{kgo, xxhash},
 		reason: "declares, processes, decides; the client is the session's, options for it are only passed through"},
 
@@ -77,6 +74,8 @@ var laws = []law{
 	{dir: ".ci/suites", floor: 6, reason: "runs before anything is known to build: the standard library alone"},
 	{dir: "integration/containers", floor: 6, ours: []string{"*"}, third: []string{kafka, "github.com/testcontainers/testcontainers-go"},
 		reason: "the one place that knows containers: everything else on a real broker runs without an engine"},
+	{dir: "examples/...", floor: 6, ours: []string{"record", "state", "topics", "pipeline", "stream", "pipelinetest"}, third: []string{kgo},
+		reason: "what the documentation shows: a user's program, with nothing that a user could not import"},
 	{dir: "integration/...", floor: 6, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: what real brokers need never enters a user's dependency graph"},
 }
