@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/tallystick/tallystick/internal/connect"
 	"github.com/tallystick/tallystick/pipeline"
 )
 
@@ -55,9 +54,6 @@ var diagnoses = []diagnosis{
 }
 
 func diagnose(err error) (exitCode, string) {
-	if f := connect.FaultOf(err); f != nil {
-		return faultCode(f), f.Remedy
-	}
 	for _, d := range diagnoses {
 		if d.matches(err) {
 			return d.code, d.hint

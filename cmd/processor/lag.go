@@ -32,7 +32,7 @@ func newLag(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := cfg.open(cmd.Context())
+		client, err := cfg.newClient()
 		if err != nil {
 			return err
 		}

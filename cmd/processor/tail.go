@@ -71,7 +71,7 @@ func (c *cli) tail(cmd *cobra.Command, topic string, f tailFlags) error {
 	if err != nil {
 		return fail(exitUsage, err, "see processor tail --help")
 	}
-	client, err := cfg.open(cmd.Context())
+	client, err := cfg.newClient()
 	if err != nil {
 		return err
 	}
