@@ -14,6 +14,8 @@ func subcommands(c *cli) []*cobra.Command {
 		newQuery(c),
 		newLag(c),
 		newDLQ(c),
+		newTx(c),
+		newFence(c),
 		newVerify(c),
 		newConfig(c),
 		newVersion(c),

@@ -40,53 +40,30 @@ func (h holder) String() string {
 func findHolder(ctx context.Context, admin *kadm.Client, topic string, partition int32) (*holder, error) {
 	set := kadm.TopicsSet{}
 	set.Add(topic, partition)
-	described, err := admin.DescribeProducers(ctx, set)
-	if err != nil {
-		return nil, fmt.Errorf("topic %s partition %d: describe producers: %w", topic, partition, err)
-	}
-	p := described[topic].Partitions[partition]
-	if p.Err != nil {
-		return nil, fmt.Errorf("topic %s partition %d: describe producers: %w", topic, partition, p.Err)
-	}
-	open := slices.DeleteFunc(p.ActiveProducers.Sorted(), func(d kadm.DescribedProducer) bool { return d.CurrentTxnStartOffset < 0 })
-	if len(open) == 0 {
-		return nil, nil
+	open, err := openProducers(ctx, admin, set)
+	if err != nil || len(open) == 0 {
+		return nil, err
 	}
 	oldest := slices.MinFunc(open, func(a, b kadm.DescribedProducer) int { return int(a.CurrentTxnStartOffset - b.CurrentTxnStartOffset) })
-	h := &holder{ProducerID: oldest.ProducerID, FirstOffset: oldest.CurrentTxnStartOffset}
-	h.name(ctx, admin)
-	return h, nil
+	known, err := readTransactions(ctx, admin, []int64{oldest.ProducerID}, nil)
+	return newHolder(oldest, known, err), nil
 }
 
-// name finds the transactional id behind the producer id.
-func (h *holder) name(ctx context.Context, admin *kadm.Client) {
-	listed, err := admin.ListTransactions(ctx, []int64{h.ProducerID}, nil)
-	if err != nil {
-		h.Unknown = "transactional id unknown: " + err.Error()
-		return
-	}
-	for _, t := range listed.Sorted() {
-		if t.ProducerID == h.ProducerID {
-			h.TransactionalID, h.State = t.TxnID, t.State
-		}
-	}
-	if h.TransactionalID == "" {
+// newHolder says of a producer with an open transaction what its coordinator knows. failed is why the coordinators did not answer.
+func newHolder(p kadm.DescribedProducer, known []kadm.DescribedTransaction, failed error) *holder {
+	h := &holder{ProducerID: p.ProducerID, FirstOffset: p.CurrentTxnStartOffset}
+	t := ofProducer(known, p.ProducerID)
+	switch {
+	case failed != nil:
+		h.Unknown = "transactional id unknown: " + failed.Error()
+		return h
+	case t == nil:
 		h.Unknown = "no coordinator knows it: a hanging transaction, or DESCRIBE on the transactional id is missing"
-		return
+		return h
 	}
-	t := described(ctx, admin, h.TransactionalID)
-	if t.StartTimestamp > 0 {
-		since := time.UnixMilli(t.StartTimestamp)
-		h.Since = &since
-		return
+	h.TransactionalID, h.State, h.Since = t.TxnID, t.State, since(*t)
+	if h.Since == nil {
+		h.Unknown = "start unknown"
 	}
-	h.Unknown = "start unknown"
-}
-
-func described(ctx context.Context, admin *kadm.Client, id string) kadm.DescribedTransaction {
-	all, err := admin.DescribeTransactions(ctx, id)
-	if err != nil {
-		return kadm.DescribedTransaction{Err: err}
-	}
-	return all[id]
+	return h
 }
