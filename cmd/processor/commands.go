@@ -16,6 +16,7 @@ func subcommands(c *cli) []*cobra.Command {
 		newDLQ(c),
 		newTx(c),
 		newFence(c),
+		newReset(c),
 		newVerify(c),
 		newConfig(c),
 		newVersion(c),

@@ -205,8 +205,9 @@ func (l listing) of(topic string, partition int32) (*int64, error) {
 
 // committedOffset is what a group has committed for a partition, or why that is not known.
 type committedOffset struct {
-	next int64 // -1: nothing
-	err  error
+	next     int64 // -1: nothing
+	metadata string
+	err      error
 }
 
 // judge fills the row from what was read.
@@ -275,7 +276,11 @@ func committedOnce(ctx context.Context, client *kgo.Client, group string, topic 
 	}
 	for _, t := range resp.Groups[0].Topics {
 		for _, p := range t.Partitions {
-			out[p.Partition] = committedOffset{max(p.Offset, -1), kerr.ErrorForCode(p.ErrorCode)}
+			c := committedOffset{next: max(p.Offset, -1), err: kerr.ErrorForCode(p.ErrorCode)}
+			if p.Metadata != nil {
+				c.metadata = *p.Metadata
+			}
+			out[p.Partition] = c
 		}
 	}
 	return out, nil
