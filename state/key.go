@@ -11,8 +11,8 @@ const reservedByte = 0
 // markerKey is the key of the applied marker.
 const markerKey = "\x00m"
 
-// MarkerKey returns the key of the applied marker, for who writes a task's first one without running it.
-func MarkerKey() []byte { return []byte(markerKey) }
+// Key returns the key of the marker's record, for who writes a task's first one without running it.
+func (Marker) Key() []byte { return []byte(markerKey) }
 
 // IsMarker reports whether key is the key of the applied marker.
 func IsMarker(key []byte) bool { return string(key) == markerKey }

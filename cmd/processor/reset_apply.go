@@ -136,7 +136,7 @@ func (r *reset) writeMarkers(ctx context.Context, p *resetPlan) error {
 	var records []*kgo.Record
 	for _, t := range p.Tasks {
 		if m := markers[t.Task]; m != nil {
-			records = append(records, &kgo.Record{Topic: t.stage.StateTopic(), Partition: t.Partition, Key: state.MarkerKey(), Value: m.Append(nil)})
+			records = append(records, &kgo.Record{Topic: t.stage.StateTopic(), Partition: t.Partition, Key: m.Key(), Value: m.Append(nil)})
 			delete(markers, t.Task)
 		}
 	}
