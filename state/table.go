@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/record"
 )
 
@@ -137,7 +138,7 @@ func (t Table[K, V]) ascend(v *View, from, to []byte, yield func(K, V) bool) {
 
 // encodeKey returns the state key of k in a buffer of the View, which the next call overwrites.
 func (t Table[K, V]) encodeKey(v *View, k K) ([]byte, bool) {
-	prefixed := append(v.key[:0], t.prefix...)
+	prefixed := append(v.key[:0], t.prefixIn(v)...)
 	key, err := t.key.Append(prefixed, k)
 	if err != nil {
 		v.fail(t.spec, prefixed, "encode key", t.key.ID(), err)
@@ -145,6 +146,15 @@ func (t Table[K, V]) encodeKey(v *View, k K) ([]byte, bool) {
 	}
 	v.key = key
 	return key, true
+}
+
+// prefixIn returns the prefix of the table's rows in a View that owns it. (The sabotage is a handle that is a mere index: on
+// another stage's View it means whatever store stands at its place there.)
+func (t Table[K, V]) prefixIn(v *View) string {
+	if mutant.On("foreign-handle") {
+		return string(appendPrefix(nil, v.specs[t.spec.Index].Name))
+	}
+	return t.prefix
 }
 
 func (t Table[K, V]) decodeValue(v *View, key, b []byte) (V, bool) {

@@ -85,7 +85,7 @@ func suites() []suite {
 				with(test("7m", "-tags", "synctests", "./internal/simulation"), "SEEDS="+fixedSeeds),
 				with(test("2m", "-tags", "synctests", "-run", "TestSeeds", "./internal/simulation"), "SEEDS=20", "SEED0="+seedOf(commit())),
 			},
-			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestScenarios"},
+			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestSeedsOfTwoInputs", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestEveryCrashPointOfTwoInputs", "internal/simulation.TestScenarios"},
 		},
 		{name: "mutants", what: "each sabotage of the engine is caught", limit: 5 * time.Minute, show: true,
 			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants|TestEveryMutant", "./internal/simulation", "./state")},

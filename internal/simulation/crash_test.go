@@ -20,8 +20,9 @@ import (
 
 // crash is one crash point: what happens to the k-th request that a process sends.
 type crash struct {
-	mode string
-	k    int
+	mode   string
+	k      int
+	paired bool // of the job with two inputs
 }
 
 // The modes. A process dies before its request is sent, or after the broker acted on it, or stands still there for longer
@@ -45,12 +46,19 @@ func (c *crashCount) add(mode string, key kmsg.Key) {
 	c.byKey[key.Name()]++
 }
 
-func TestEveryCrashPoint(t *testing.T) {
+func TestEveryCrashPoint(t *testing.T) { crashEverywhere(t, crashModes, false) }
+
+// Of two inputs, the modes in which a process dies: what stands still is no other than with one.
+func TestEveryCrashPointOfTwoInputs(t *testing.T) {
+	crashEverywhere(t, []string{"before", "after", "recovery after"}, true)
+}
+
+func crashEverywhere(t *testing.T, modes []string, paired bool) {
 	began := time.Now()
 	count := &crashCount{runs: map[string]int{}, byKey: map[string]int{}}
 	only := envInt("K", 0)
 	t.Run("points", func(t *testing.T) {
-		for _, mode := range crashModes {
+		for _, mode := range modes {
 			for shard := range crashShards {
 				t.Run(fmt.Sprintf("%s/%d", mode, shard), func(t *testing.T) {
 					t.Parallel()
@@ -58,10 +66,10 @@ func TestEveryCrashPoint(t *testing.T) {
 						return
 					}
 					if only > 0 {
-						(crash{mode, only}).test(t, count)
+						(crash{mode, only, paired}).test(t, count)
 						return
 					}
-					for k := 1 + shard; (crash{mode, k}).test(t, count); k += crashShards {
+					for k := 1 + shard; (crash{mode, k, paired}).test(t, count); k += crashShards {
 					}
 				})
 			}
@@ -86,16 +94,24 @@ func TestEveryCrashPoint(t *testing.T) {
 }
 
 func (c crash) repeat() string {
-	return fmt.Sprintf("MODE='%s' K=%d go test -tags synctests -run TestEveryCrashPoint -count=20 -failfast ./internal/simulation", c.mode, c.k)
+	return fmt.Sprintf("MODE='%s' K=%d go test -tags synctests -run '%s$' -count=20 -failfast ./internal/simulation", c.mode, c.k, c.name())
+}
+
+// name is the name of the test that runs it.
+func (c crash) name() string {
+	if c.paired {
+		return "TestEveryCrashPointOfTwoInputs"
+	}
+	return "TestEveryCrashPoint"
 }
 
 // test runs one crash point in a bubble of its own. It reports whether the process sent a k-th request at all.
 func (c crash) test(t *testing.T, count *crashCount) (hit bool) {
-	dir := evidence(strings.ReplaceAll(fmt.Sprintf("crash-%s-%d", c.mode, c.k), " ", "-"))
+	dir := evidence(strings.ReplaceAll(fmt.Sprintf("crash-%s-%s-%d", c.name(), c.mode, c.k), " ", "-"))
 	stop := guard(worldPatience, dir, c.repeat())
 	defer stop()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3, 2, newJournal())
+		w := newWorldOf(jobOf(c.paired), t, 3, 2, newJournal())
 		w.pace = 0
 		w.clientLogs = os.Getenv("TRACE") != ""
 		key := c.run(w)

@@ -7,6 +7,8 @@
 // after the broker acted; leaders and coordinators move; transaction markers are late. Then the faults end, the job must
 // drain by itself, and the history that is left in the topics is judged by internal/verify and by the generator's own books.
 //
+// A second job, of a stage with two inputs, lives through the same: its judge (judgePairs) knows what each key's outputs must tell.
+//
 // Crash points are exhaustive instead: each request of a process in turn is cut off, answered in vain, or frozen.
 // Mutants show that the judge is awake: each named sabotage of the engine must be caught where the engine as it is passes.
 //

@@ -237,7 +237,7 @@ func refuseOffsets(w *world, p *process) {
 
 func refuseProduce(w *world, p *process) {
 	err := oneOf(w, kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut, kerr.NotEnoughReplicas)
-	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: oneOf(w, updatesTopic, stateTopic), Err: err, Count: 1 + w.rng.IntN(4), When: ours})
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: oneOf(w, w.job.output, w.job.state), Err: err, Count: 1 + w.rng.IntN(4), When: ours})
 }
 
 func refuseInit(w *world, p *process) {
@@ -252,7 +252,7 @@ func tooLarge(w *world, p *process) {
 	if w.refusals++; w.refusals > 1 {
 		return
 	}
-	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: oneOf(w, updatesTopic, stateTopic), Err: kerr.MessageTooLarge, Count: 1, When: ours})
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: oneOf(w, w.job.output, w.job.state), Err: kerr.MessageTooLarge, Count: 1, When: ours})
 }
 
 func memberUnknown(w *world, p *process) {

@@ -15,11 +15,18 @@ import (
 	"github.com/tallystick/tallystick/pipeline"
 )
 
+// source makes records: those that are there to stay, and those of transactions that abort.
+type source interface {
+	event() *kgo.Record
+	ghost() *kgo.Record
+}
+
 // feeder is the upstream: one transactional producer. One in three of its transactions aborts; what those carried must leave
 // no trace.
 type feeder struct {
 	w      *world
 	rng    *rand.Rand
+	source source
 	events *generate.Generator
 	ghosts *generate.Generator // what aborted transactions carry
 	client *kgo.Client
@@ -48,10 +55,12 @@ func newFeeder(w *world, seed uint64) *feeder {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &feeder{
+	f := &feeder{
 		w: w, rng: rand.New(rand.NewPCG(seed, 0xfeed)), events: events, ghosts: ghosts, client: client,
 		orders: make(chan int, 256), extra: make(chan func(*feeder) []*kgo.Record), done: make(chan struct{}), classes: map[generate.Class]int64{}, settled: map[int32]bool{},
 	}
+	f.source = w.job.source(f)
+	return f
 }
 
 // run feeds what is ordered until orders is closed.
@@ -106,10 +115,10 @@ func creditRecord(id, account string) *kgo.Record {
 // feed commits n events, after a transaction that aborts in one case of two: one in three of all.
 func (f *feeder) feed(ctx context.Context, n int) {
 	if f.rng.IntN(2) == 0 {
-		f.transaction(ctx, 3+f.rng.IntN(10), f.ghost, kgo.TryAbort)
+		f.transaction(ctx, 3+f.rng.IntN(10), f.source.ghost, kgo.TryAbort)
 		f.aborted++
 	}
-	f.transaction(ctx, n, f.event, kgo.TryCommit)
+	f.transaction(ctx, n, f.source.event, kgo.TryCommit)
 	f.fed += n
 }
 

@@ -17,10 +17,19 @@ import (
 	"github.com/tallystick/tallystick/ledger/generate"
 )
 
-// judge audits what is left in the topics, and compares it with the generator's books. It returns the verdicts' names.
-func (w *world) judge() (verify.Report, []string) {
+// judge audits what is left in the topics, and compares it with what was fed. It returns the verdicts' names.
+func (w *world) judge() []string {
 	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
 	defer cancel()
+	verdicts := w.job.judge(w, ctx)
+	if w.verdict() != "" {
+		w.history(ctx)
+	}
+	return verdicts
+}
+
+// judgeLedger judges the ledger job by its own checker and by the generator's books.
+func judgeLedger(w *world, ctx context.Context) []string {
 	report, err := verify.Run(ctx, verify.Config{Opts: w.direct(), App: app, Window: w.window, AutoCreate: true, Workers: 1})
 	var verdicts []string
 	if err != nil {
@@ -33,15 +42,12 @@ func (w *world) judge() (verify.Report, []string) {
 	if err == nil && len(verdicts) == 0 {
 		w.compare(&report)
 	}
-	if w.verdict() != "" {
-		w.history(ctx)
-	}
-	return report, verdicts
+	return verdicts
 }
 
 // history writes all topics into the journal, each with the records of aborted transactions too.
 func (w *world) history(ctx context.Context) {
-	for _, topic := range []string{inputTopic, updatesTopic, skippedTopic, deadTopic, stateTopic} {
+	for _, topic := range w.job.topics {
 		ends, err := kadm.NewClient(w.admin).ListEndOffsets(ctx, topic)
 		if err != nil {
 			w.fail("history of %s: %v", topic, err)

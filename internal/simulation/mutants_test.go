@@ -30,6 +30,8 @@ func sabotages() []sabotage {
 		{"merge-before-commit", "output-refused", []string{"I5", "I1", "chain", "lost"}},
 		{"no-verification-after-false-nil", "applied-but-unknown", []string{"duplicate", "state", "I1", "I2"}},
 		{"commit-for-dead-token", "dead-token", []string{"dead token"}},
+		{"split-task", "task-moves", []string{"chain", "duplicate", "lost", "state", "I1", "I2"}},
+		{"foreign-handle", "foreign-handle", []string{"foreign"}},
 		{"dedupe-not-rolled-back", "failed-record", []string{"rolled back"}},
 		{"stream-time-not-restored", "old-record-after-restart", []string{"ghost", "lost", "state", "duplicate"}},
 		{"digest-without-old-value", "restart", []string{"I3", "state"}},
@@ -39,7 +41,7 @@ func sabotages() []sabotage {
 
 // TestMutants shows for each mutant that its story passes without it and convicts it with it, with the same seed.
 //
-// Guarantee: G1, G2, G3, G4, G5, G6, G7
+// Guarantee: G1, G2, G3, G4, G5, G6, G7, G10, G11
 func TestMutants(t *testing.T) {
 	defer mutant.Switch("")
 	only := os.Getenv("MUTANT")
@@ -116,7 +118,7 @@ func TestSeedsUnderAMutant(t *testing.T) {
 	defer mutant.Switch("")
 	seeds, caught, marks := envInt("SEEDS", 20), 0, map[string]int64{}
 	for i := range seeds {
-		pl := plan{uint64(envInt("SEED0", 1) + i), eventsPerSeed, faultsPerSeed, chosen()}
+		pl := plan{uint64(envInt("SEED0", 1) + i), eventsPerSeed, faultsPerSeed, chosen(), os.Getenv("PAIRED") != ""}
 		stop := guard(worldPatience, evidence(t.Name()), pl.repeat())
 		synctest.Test(t, func(t *testing.T) {
 			w := pl.world(t, newJournal())

@@ -17,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/faultnet"
-	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -47,7 +46,7 @@ func (w *world) prepare(slot, workers int, dir string) *process {
 		w: w, slot: slot, name: fmt.Sprintf("p%d.%d", slot, w.incarnations), named: slot%2 == 0, workers: workers,
 		net: faultnet.New(w.stack.DialContext), done: make(chan struct{}),
 	}
-	p.net.Latency, p.net.Lag = w.latency, &faultnet.MarkerLag{Topic: stateTopic, ID: w.stateID}
+	p.net.Latency, p.net.Lag = w.latency, &faultnet.MarkerLag{Topic: w.job.state, ID: w.stateID}
 	p.dir = filepath.Join(w.dir, p.name)
 	if dir != "" {
 		if err := copyDir(dir, p.dir); err != nil {
@@ -106,7 +105,7 @@ func (p *process) run(ctx context.Context) {
 }
 
 func (p *process) runOnce(ctx context.Context) error {
-	processor, err := pipeline.NewProcessor(p.config(), topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: p.w.window}))
+	processor, err := pipeline.NewProcessor(p.config(), p.w.job.pipeline(p.w))
 	if err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (p *process) config() pipeline.Config {
 		client = append(client, kgo.WithLogger(kgo.BasicLogger(log, kgo.LogLevelInfo, nil)))
 	}
 	cfg := pipeline.Config{
-		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1, TopicRules: topics.Rules{RedeliveryHorizon: time.Second},
+		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1, MaxTaskIdle: p.w.idle, TopicRules: topics.Rules{RedeliveryHorizon: time.Second},
 		Events: p.events(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	if p.named {

@@ -21,6 +21,7 @@ import (
 type scenario struct {
 	name    string
 	window  time.Duration // dedupe.window; 0 = the default
+	paired  bool          // told of the job with two inputs
 	tell    func(w *world)
 	failing bool                    // it is told with a mutant: keep nothing of its failure
 	alone   func(w *world) []string // instead of tell: a story without the job, which judges itself and closes the world
@@ -40,7 +41,7 @@ func (s scenario) live(t *testing.T, seed uint64) (o outcome) {
 	stop := guard(worldPatience, dir, "go test -tags synctests -run 'TestScenarios/"+s.name+"' ./internal/simulation")
 	defer stop()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, seed, 2, newJournal())
+		w := newWorldOf(jobOf(s.paired), t, seed, 2, newJournal())
 		w.pace, w.patience = 20*time.Millisecond, 2*time.Minute
 		if s.window > 0 {
 			w.window = s.window
@@ -64,7 +65,7 @@ func (s scenario) live(t *testing.T, seed uint64) (o outcome) {
 
 // outcome judges the world and collects the marks.
 func (w *world) outcome() (o outcome) {
-	_, verdicts := w.judge()
+	verdicts := w.judge()
 	o.problems = w.verdict()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,12 +113,16 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "restart", tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
 		{name: "killed-before-the-end", tell: killedBeforeTheEnd},
-		{name: "output-refused", tell: func(w *world) { outputRefused(w, updatesTopic) }},
-		{name: "state-refused", tell: func(w *world) { outputRefused(w, stateTopic) }},
+		{name: "output-refused", tell: func(w *world) { outputRefused(w, w.job.output) }},
+		{name: "state-refused", tell: func(w *world) { outputRefused(w, w.job.state) }},
 		{name: "refused-then-restart", tell: refusedThenRestart},
 		{name: "applied-but-unknown", tell: appliedAnsweredUnknown},
 		{name: "late-marker", tell: markerIsLate},
 		{name: "old-record-after-restart", window: time.Minute, tell: oldRecordAfterRestart},
+		{name: "pair-restart", paired: true, tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
+		{name: "pair-refused-then-restart", paired: true, tell: refusedThenRestart},
+		{name: "task-moves", paired: true, tell: taskMoves},
+		{name: "foreign-handle", alone: foreignHandle},
 		{name: "dead-token", alone: deadToken},
 		{name: "failed-record", alone: failedRecord},
 	}
@@ -146,7 +151,7 @@ func outputRefused(w *world, topic string) {
 // refusedThenRestart commits a record alone while others of its poll wait, and restarts right after.
 func refusedThenRestart(w *world) {
 	p := w.begin()
-	w.refuse(updatesTopic)
+	w.refuse(w.job.output)
 	aborted := make(chan struct{})
 	sprung := make(chan struct{})
 	var once, twice sync.Once

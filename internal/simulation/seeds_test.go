@@ -26,13 +26,17 @@ type plan struct {
 	events int
 	steps  int
 	kinds  []fault
+	paired bool // of the job with two inputs
 }
 
 // world makes the world of a plan.
 func (pl plan) world(t *testing.T, j *journal) *world {
-	w := newWorld(t, pl.seed, 3, j)
+	w := newWorldOf(jobOf(pl.paired), t, pl.seed, 3, j)
 	w.clientLogs = os.Getenv("TRACE") != ""
 	w.latency = oneOf(w, 0, time.Millisecond, 5*time.Millisecond, 40*time.Millisecond)
+	if pl.paired {
+		w.idle = oneOf(w, 0, 50*time.Millisecond, time.Second)
+	}
 	return w
 }
 
@@ -60,7 +64,7 @@ func (pl plan) live(w *world) {
 }
 
 func (pl plan) repeat() string {
-	return fmt.Sprintf("SEED0=%d SEEDS=1 go test -tags synctests -run 'TestSeeds$' -count=20 -failfast ./internal/simulation", pl.seed)
+	return fmt.Sprintf("SEED0=%d SEEDS=1 go test -tags synctests -run '%s$' -count=20 -failfast ./internal/simulation", pl.seed, pl.test())
 }
 
 // evidence is where a failure keeps what it knows.
@@ -76,25 +80,49 @@ func envInt(name string, otherwise int) int {
 }
 
 func TestSeeds(t *testing.T) {
-	seeds, first := envInt("SEEDS", 20), envInt("SEED0", 1)
-	began := time.Now()
+	runSeeds(t, envInt("SEEDS", 20), enoughSeeds, leastOf(), plan{events: eventsPerSeed, steps: faultsPerSeed})
+}
+
+// Of the seeds that are asked for, one in pairedShare is also lived by the job with two inputs.
+const (
+	pairedShare       = 8
+	enoughPairedSeeds = 40
+)
+
+func TestSeedsOfTwoInputs(t *testing.T) {
+	runSeeds(t, max(1, envInt("SEEDS", 20)/pairedShare), enoughPairedSeeds, leastOfPairs(), plan{events: eventsPerSeed, steps: faultsPerSeed, paired: true})
+}
+
+// runSeeds lives a plan for so many seeds. A run of enough must have met every kind of fault, and least of each count.
+func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) {
+	first, began := envInt("SEED0", 1), time.Now()
 	total := &tally{}
+	pl.kinds = chosen()
 	t.Run("seed", func(t *testing.T) {
 		for i := range seeds {
-			pl := plan{uint64(first + i), eventsPerSeed, faultsPerSeed, chosen()}
+			pl := pl
+			pl.seed = uint64(first + i)
 			t.Run(strconv.Itoa(first+i), func(t *testing.T) {
 				t.Parallel()
-				pl.test(t, total)
+				pl.try(t, total)
 			})
 		}
 	})
 	took := time.Since(began)
-	if seeds >= enoughSeeds && len(chosen()) == len(faults()) && !t.Failed() {
-		for _, what := range total.missing(seeds, chosen()) {
+	if seeds >= enough && len(chosen()) == len(faults()) && !t.Failed() {
+		for _, what := range total.missing(seeds, least, chosen()) {
 			t.Errorf("the run has not reached: %s", what)
 		}
 	}
 	t.Logf("%d seeds in %s, %.2f seeds/s\n%s", seeds, took.Round(time.Second), float64(seeds)/took.Seconds(), total)
+}
+
+// test is the name of the test that lives the plan.
+func (pl plan) test() string {
+	if pl.paired {
+		return "TestSeedsOfTwoInputs"
+	}
+	return "TestSeeds"
 }
 
 // chosen are the kinds named in KINDS, separated by semicolons, or all.
@@ -108,8 +136,8 @@ func chosen() (kinds []fault) {
 	return kinds
 }
 
-// test runs a plan in a bubble of its own and adds its counts to total.
-func (pl plan) test(t *testing.T, total *tally) {
+// try runs a plan in a bubble of its own and adds its counts to total.
+func (pl plan) try(t *testing.T, total *tally) {
 	dir := evidence(t.Name())
 	stop := guard(worldPatience, dir, pl.repeat())
 	defer stop()

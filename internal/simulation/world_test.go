@@ -37,6 +37,8 @@ type world struct {
 	rng        *rand.Rand
 	dir        string
 	window     time.Duration
+	job        job
+	idle       time.Duration // max.task.idle.ms
 	pace       time.Duration // upstream waits up to this long between two transactions
 	patience   time.Duration // how long, in fake time, the job may need to process everything once the faults are over
 	latency    time.Duration // of a process's request, at most
@@ -63,9 +65,14 @@ type world struct {
 	findings map[string]bool // invariants that the engine itself reported
 }
 
+// newWorld makes the world of the ledger job.
 func newWorld(t *testing.T, seed uint64, brokers int, j *journal) *world {
+	return newWorldOf(ledgerJob(), t, seed, brokers, j)
+}
+
+func newWorldOf(which job, t *testing.T, seed uint64, brokers int, j *journal) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0x3017)), dir: t.TempDir(), window: topology.DefaultDedupeWindow, pace: 400 * time.Millisecond, patience: drainPatience,
+		t: t, job: which, rng: rand.New(rand.NewPCG(seed, 0x3017)), dir: t.TempDir(), window: topology.DefaultDedupeWindow, pace: 400 * time.Millisecond, patience: drainPatience,
 		journal: j, stack: &kfake.VirtualNetwork{}, findings: map[string]bool{},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
@@ -97,15 +104,14 @@ func (w *world) direct() []kgo.Opt {
 }
 
 func (w *world) createTopics() {
-	job := topology.Ledger(app, topology.Config{DedupeWindow: w.window, AutoCreate: true})
-	if _, err := topics.NewAdmin(w.admin).Apply(w.ctx, job.Topics(), topics.Rules{Partitions: partitions, RedeliveryHorizon: time.Second}); err != nil {
+	if _, err := topics.NewAdmin(w.admin).Apply(w.ctx, w.job.pipeline(w).Topics(), topics.Rules{Partitions: partitions, RedeliveryHorizon: time.Second}); err != nil {
 		w.t.Fatal(err)
 	}
-	details, err := kadm.NewClient(w.admin).ListTopics(w.ctx, stateTopic)
+	details, err := kadm.NewClient(w.admin).ListTopics(w.ctx, w.job.state)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.stateID = details[stateTopic].ID
+	w.stateID = details[w.job.state].ID
 }
 
 // keep writes schedule, history and logs into dir.
@@ -206,7 +212,7 @@ func (w *world) finish(rest int) {
 	time.Sleep(30 * time.Second) // transactions of processes that were killed time out
 }
 
-// settle waits until the group has committed every offset of the input.
+// settle waits until the group has committed every offset of the inputs.
 func (w *world) settle() {
 	began := time.Now()
 	deadline := began.Add(w.patience)
@@ -233,10 +239,10 @@ func (w *world) settle() {
 	}
 }
 
-// lag returns how far the group's committed offsets are behind the input's end, and their sum.
+// lag returns how far the group's committed offsets are behind the inputs' ends, and their sum.
 func (w *world) lag() (lag, committed int64, err error) {
 	adm := kadm.NewClient(w.admin)
-	ends, err := adm.ListEndOffsets(w.ctx, inputTopic)
+	ends, err := adm.ListEndOffsets(w.ctx, w.job.inputs...)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -246,7 +252,7 @@ func (w *world) lag() (lag, committed int64, err error) {
 	}
 	ends.Each(func(end kadm.ListedOffset) {
 		at := int64(0)
-		if o, ok := offsets.Lookup(inputTopic, end.Partition); ok {
+		if o, ok := offsets.Lookup(end.Topic, end.Partition); ok {
 			at = max(0, o.At)
 		}
 		lag += end.Offset - at

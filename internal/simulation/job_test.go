@@ -1,0 +1,40 @@
+//go:build synctests
+
+package simulation
+
+import (
+	"context"
+
+	"github.com/tallystick/tallystick/ledger/topology"
+	"github.com/tallystick/tallystick/pipeline"
+)
+
+// job is what the processes of a world run, what feeds it and who judges it.
+type job struct {
+	inputs   []string
+	output   string
+	state    string
+	topics   []string // all that a judge may want to see
+	pipeline func(w *world) *pipeline.Pipeline
+	source   func(f *feeder) source
+	judge    func(w *world, ctx context.Context) (verdicts []string)
+}
+
+func jobOf(paired bool) job {
+	if paired {
+		return pairJob()
+	}
+	return ledgerJob()
+}
+
+func ledgerJob() job {
+	return job{
+		inputs: []string{inputTopic}, output: updatesTopic, state: stateTopic,
+		topics: []string{inputTopic, updatesTopic, skippedTopic, deadTopic, stateTopic},
+		pipeline: func(w *world) *pipeline.Pipeline {
+			return topology.Ledger(app, topology.Config{AutoCreate: true, DedupeWindow: w.window})
+		},
+		source: func(f *feeder) source { return f },
+		judge:  judgeLedger,
+	}
+}
