@@ -24,7 +24,7 @@ func NewOutput[K, V any](s *Stage, t topics.Topic[K, V]) Output[K, V] {
 	return Output[K, V]{s, t}
 }
 
-// Send adds a record to the transaction. It inherits the timestamp of the record being handled and goes to the partition
+// Send adds a record to the transaction. It inherits the timestamp of the record being handled, or the boundary of the timer, and goes to the partition
 // of its key by the stage's partitioner, as the inputs did. It never blocks. A record that cannot be encoded or is larger
 // than the topic's max.message.bytes fails the input record, whatever the handler returns.
 func (o Output[K, V]) Send(c *Ctx, key K, value V) {
@@ -46,7 +46,7 @@ func (o Output[K, V]) Send(c *Ctx, key K, value V) {
 		c.fail(err)
 		return
 	}
-	c.task.out = append(c.task.out, Out{Topic: o.topic.Name, Partition: ByKey, Key: kb, Value: vb, Timestamp: c.in.Timestamp})
+	c.task.out = append(c.task.out, Out{Topic: o.topic.Name, Partition: ByKey, Key: kb, Value: vb, Timestamp: c.time})
 }
 
 func encode[T any](c *Ctx, codec record.Codec[T], v T) ([]byte, error) {

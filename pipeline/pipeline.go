@@ -96,6 +96,7 @@ type Stage struct {
 	outputs     []string
 	nodes       []*node // for Describe
 	compacted   []string
+	timers      []timer
 	repartition string // the topic through which other stages feed this one, "" without one
 	onError     Policy
 	partitioner Partitioner

@@ -23,7 +23,7 @@ func (p *Pipeline) Topics() []topics.Want {
 				wants = append(wants, topics.Want{Name: in, Role: topics.RoleRepartition, Stage: s.name, Writers: p.writers(in)})
 				continue
 			}
-			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: s.shortestWindow(), Compacted: slices.Contains(s.compacted, in)})
+			wants = append(wants, topics.Want{Name: in, Role: topics.RoleInput, Stage: s.name, Window: s.shortestWindow(), Timed: s.timed(), Compacted: slices.Contains(s.compacted, in)})
 		}
 		for _, out := range s.outputs {
 			if p.repartitioned(out) == nil {

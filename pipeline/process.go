@@ -125,6 +125,9 @@ func (w *worker) fill(r *kgo.Record, clock int64) {
 }
 
 func (w *worker) produce(o *ownedTask, source inputOffset, out *Out) {
+	if out.fired {
+		source.place = stateRecord
+	}
 	r := w.txn.add(o, source)
 	*r = kgo.Record{Topic: out.Topic, Partition: out.Partition, Key: out.Key, Value: out.Value}
 	if out.Timestamp != WhenWritten {

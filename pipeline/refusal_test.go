@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -81,5 +82,35 @@ func TestTaskStopsWhenItsRecordsAreRefusedWithoutEnd(t *testing.T) {
 	l.next(1, 4)
 	if committed, err := l.commit(t.Context()); err != nil || !committed || l.groupOffset(0) != 0 || l.groupOffset(1) != 4 {
 		t.Errorf("committed %v, %v, offsets %d and %d: want 0 and 4", committed, err, l.groupOffset(0), l.groupOffset(1))
+	}
+}
+
+// What a timer sends is nobody's record: refused, it makes no dead letter of the one that moved time, and the task stops.
+func TestRefusedOutputOfATimerStopsTheTaskAndBlamesNoRecord(t *testing.T) {
+	l := newLoop(t, ToDeadLetters, func(*Ctx, *Input) error { return nil }, func(s *Stage) {
+		s.Every(time.Millisecond, func(c *Ctx, _ time.Time) error {
+			c.task.out = append(c.task.out, Out{Topic: "out", Partition: 1, Key: []byte("k"), Value: []byte("v"), Timestamp: c.time})
+			return nil
+		})
+	})
+	l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.MessageTooLarge, Count: -1})
+	l.feed(0, 1) // stream time begins
+	l.next(0, 1)
+	if committed, err := l.commit(t.Context()); err != nil || !committed {
+		t.Fatal(committed, err)
+	}
+	l.feed(0, 1)
+	l.next(0, 2)
+	for range maxRefusals {
+		if committed, err := l.commit(t.Context()); err != nil || committed {
+			t.Fatalf("committed %v, %v: the broker refused the timer's record", committed, err)
+		}
+		l.until("it comes again, or the task stops", func() bool { return l.tasks[0].stopped != nil || l.tasks[0].task.Next("in") == 2 })
+	}
+	if o := l.tasks[0]; o.stopped == nil || l.aborts != maxRefusals || l.deadLetters() != 0 {
+		t.Errorf("stopped by %v after %d aborts, dead letters end at %d: want stopped after %d, none", o.stopped, l.aborts, l.deadLetters(), maxRefusals)
+	}
+	if got := l.groupOffset(0); got != 1 {
+		t.Errorf("committed up to %d, want 1: the record is not done", got)
 	}
 }

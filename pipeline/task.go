@@ -24,6 +24,7 @@ type Out struct {
 	Key, Value []byte
 	Headers    []record.Header
 	Timestamp  int64 // ms, or WhenWritten
+	fired      bool  // by a timer: its record is not to blame if the broker refuses it
 }
 
 func (o *Out) size() int {
@@ -59,6 +60,7 @@ type Task struct {
 	ctx         Ctx
 	arena       arena
 	out         []Out
+	due         []firing   // of the record in hand
 	inputs      []progress // by order of declaration
 	current     int        // the input of the record in hand
 	committed   state.Marker
@@ -104,7 +106,7 @@ func (t *Task) Process(in *Input) ([]Out, error) {
 		return nil, &OrderError{in.Position, p.next}
 	}
 	t.out = t.out[:0]
-	t.view.Savepoint(in.Position, in.Timestamp)
+	t.savepoint(in)
 	err := t.handle(in)
 	if failed := t.view.Err(); failed != nil { // the store's fault, never the record's: no policy applies
 		t.view.Rollback()
@@ -139,7 +141,7 @@ func (t *Task) handle(in *Input) error {
 		}
 		t.view.Rollback()
 		t.out = t.out[:0]
-		t.view.Savepoint(in.Position, in.Timestamp)
+		t.savepoint(in)
 	}
 	return err
 }
@@ -162,7 +164,10 @@ func (t *Task) call(in *Input) (err error) {
 			err = &PanicError{in.Position, r, debug.Stack()}
 		}
 	}()
-	t.ctx = Ctx{task: t, in: in}
+	if err := t.fire(in); err != nil {
+		return err
+	}
+	t.ctx = Ctx{task: t, in: in, time: in.Timestamp}
 	err = t.stage.inputs[t.current].handle(&t.ctx, in)
 	if t.ctx.err != nil {
 		return t.ctx.err // a failed Send cannot be swallowed

@@ -23,7 +23,7 @@ type produced struct {
 	source inputOffset // its place can be stateRecord
 }
 
-// stateRecord stands for the place of the input of a state record: its loss is no input's fault.
+// stateRecord stands for the place of the input of a state record, and of what a timer sent: its loss is no input's fault.
 const stateRecord = -1
 
 const slabSize = 1024

@@ -51,7 +51,8 @@ func New(t testing.TB, p *pipeline.Pipeline, partitions int32) *Driver {
 // writing of those that carry none.
 func (d *Driver) Now() time.Time { return d.now }
 
-// Advance moves the driver's time.
+// Advance moves the test's clock on. Stream time follows with the next record that a task takes, and fires the timers that this
+// makes due: a timer that waits for a quiet input to wake it waits for ever, here as in the cluster.
 func (d *Driver) Advance(by time.Duration) { d.now = d.now.Add(by) }
 
 // Limit sets max.message.bytes of a topic. Topics have no limit without it.

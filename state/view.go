@@ -121,6 +121,14 @@ func (v *View) Savepoint(pos record.Position, recordTimeMs int64) {
 	v.writable = true
 }
 
+// Advance raises stream time within this record, in ms: it is at a timer's boundary before it is at the record's time. Rollback
+// undoes it.
+func (v *View) Advance(ms int64) {
+	if v.writable {
+		v.streamTime = max(v.streamTime, ms)
+	}
+}
+
 // Rollback undoes this record: writes, ids, stream time, and a sticky failure. It changes nothing without a Savepoint.
 func (v *View) Rollback() {
 	v.err = nil
