@@ -78,8 +78,8 @@ func (p *Processor) reach(ctx context.Context) error {
 	defer cancel()
 	for said := false; ; said = true {
 		err := p.admin.Ping(ctx)
-		if err == nil {
-			return nil
+		if err == nil || session.FateOf(err) == session.Fatal { // a login that was refused is refused again
+			return err
 		}
 		if !said {
 			p.cfg.Logger.Warn("no broker answers; trying again", "app", p.pipe.app, "brokers", p.cfg.Brokers, "wait", reachPatience, "err", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -37,27 +38,58 @@ func (s *settings) checkSASL(refuse func(string, ...any)) {
 		return
 	}
 	if s.SASLMechanism == "" {
-		refuse("sasl.mechanism: missing for security.protocol %s; allowed: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", s.SecurityProtocol)
+		refuse("sasl.mechanism: missing for security.protocol %s; allowed: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER", s.SecurityProtocol)
 	}
 	if s.SASLJaas.isSet() {
 		s.readJaas(refuse)
 	}
+	if s.SASLMechanism == oauthBearer {
+		s.checkToken(refuse)
+		return
+	}
+	s.refuseSet(refuse, "sasl.oauthbearer.", "sasl.mechanism is "+s.SASLMechanism+": write OAUTHBEARER, or remove the key")
 	if s.SASLUsername == "" || !s.SASLPassword.isSet() {
 		refuse("sasl.username and sasl.password: both are needed for security.protocol %s; for example sasl.password: ${env:KAFKA_PASSWORD}", s.SecurityProtocol)
 	}
 }
 
+// checkToken wants one way to a token: a file, or an endpoint with the client's credentials.
+func (s *settings) checkToken(refuse func(string, ...any)) {
+	for _, key := range []string{"sasl.username", "sasl.password"} {
+		s.refuseSet(refuse, key, "sasl.mechanism is OAUTHBEARER: remove the key")
+	}
+	credentials := s.TokenClientID != "" || s.TokenClientSecret.isSet()
+	switch {
+	case s.TokenEndpoint == "":
+		refuse("sasl.oauthbearer.token.endpoint.url: missing for sasl.mechanism OAUTHBEARER; write the https:// address of the token endpoint, or file:///path of a file with the token")
+	case strings.HasPrefix(s.TokenEndpoint, "file:") && (credentials || s.TokenScope != ""):
+		refuse("sasl.oauthbearer.client.credentials.* and sasl.oauthbearer.scope: have no effect while sasl.oauthbearer.token.endpoint.url is a file; remove them, or name the token endpoint")
+	case !strings.HasPrefix(s.TokenEndpoint, "file:") && (s.TokenClientID == "" || !s.TokenClientSecret.isSet()):
+		refuse("sasl.oauthbearer.client.credentials.client.id and …client.secret: both are needed for a token endpoint; for example sasl.oauthbearer.client.credentials.client.secret: ${file:/run/secrets/kafka}")
+	}
+}
+
 func (s *settings) readJaas(refuse func(string, ...any)) {
-	if s.SASLUsername != "" || s.SASLPassword.isSet() {
-		refuse("sasl.jaas.config: given together with sasl.username or sasl.password; keep one way")
+	if s.SASLUsername != "" || s.SASLPassword.isSet() || s.TokenClientID != "" || s.TokenClientSecret.isSet() {
+		refuse("sasl.jaas.config: given together with sasl.username, sasl.password or sasl.oauthbearer.client.credentials.*; keep one way")
 		return
 	}
-	user, password, err := parseJaas(s.SASLJaas.reveal())
-	if err != nil {
+	module, options, err := parseJaas(s.SASLJaas.reveal())
+	bearer := module == "OAuthBearerLoginModule"
+	switch {
+	case err != nil:
 		refuse("sasl.jaas.config: %w", err)
-		return
+	case bearer != (s.SASLMechanism == oauthBearer):
+		refuse("sasl.jaas.config: %s does not go with sasl.mechanism %s; write the module of that mechanism", module, s.SASLMechanism)
+	case bearer:
+		id, secretText := options["clientId"], options["clientSecret"]
+		s.TokenClientID, s.TokenClientSecret, s.TokenScope = id, secret{&secretText}, cmp.Or(s.TokenScope, options["scope"])
+	case options["username"] == "" || options["password"] == "":
+		refuse("sasl.jaas.config: username and password are needed, in double quotes")
+	default:
+		password := options["password"]
+		s.SASLUsername, s.SASLPassword = options["username"], secret{&password}
 	}
-	s.SASLUsername, s.SASLPassword = user, secret{&password}
 }
 
 func (s *settings) checkTLS(refuse func(string, ...any)) {

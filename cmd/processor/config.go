@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,10 +18,15 @@ type Config struct {
 	ClientID         string
 
 	SecurityProtocol string // PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
-	SASLMechanism    string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; empty without SASL
+	SASLMechanism    string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; empty without SASL
 	SASLUsername     string
 	SASLPassword     secret
 	SASLJaas         secret
+
+	TokenEndpoint     string // https:// or file://; with OAUTHBEARER
+	TokenClientID     string
+	TokenClientSecret secret
+	TokenScope        string
 
 	TruststoreLocation     string // path of a PEM file; empty: the system's authorities
 	TruststoreCertificates string // the same, inline
@@ -86,8 +92,11 @@ func (s setting) shown() string {
 	if s.key.secret && s.raw != "" && !isOnlyReference(s.raw) {
 		return hidden
 	}
-	return s.raw
+	return userInfo.ReplaceAllString(s.raw, "//"+hidden+"@")
 }
+
+// userInfo is a user or password inside an address, where no key wants one.
+var userInfo = regexp.MustCompile(`//[^/\s]*@`)
 
 // settings are a Config with the origin of every value.
 type settings struct {

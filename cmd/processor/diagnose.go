@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/connect"
 	"github.com/tallystick/tallystick/pipeline"
 )
 
@@ -54,6 +55,9 @@ var diagnoses = []diagnosis{
 }
 
 func diagnose(err error) (exitCode, string) {
+	if f := connect.FaultOf(err); f != nil {
+		return faultCode(f), f.Remedy
+	}
 	for _, d := range diagnoses {
 		if d.matches(err) {
 			return d.code, d.hint

@@ -19,15 +19,14 @@ func newDLQ(c *cli) *cobra.Command {
 	return group("dlq", "Look at the dead letters, and send them to their input again", newDLQList(c), newDLQShow(c), newDLQRedrive(c))
 }
 
-// connected is a command's RunE with what most need first: configuration, a client, and a first connection whose own error says
-// more than a time-out of the request behind it. limit bounds the whole; 0 leaves that to the signal.
+// connected is a command's RunE with what most need first: configuration, and a client whose brokers were looked at. limit bounds the whole; 0 leaves that to the signal.
 func (c *cli) connected(limit time.Duration, do func(ctx context.Context, cfg Config, client *kgo.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := c.config(cmd)
 		if err != nil {
 			return err
 		}
-		client, err := cfg.newClient()
+		client, err := cfg.open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -37,9 +36,6 @@ func (c *cli) connected(limit time.Duration, do func(ctx context.Context, cfg Co
 			ctx, cancel = context.WithTimeout(ctx, limit)
 		}
 		defer cancel()
-		if err := reach(ctx, client); err != nil {
-			return err
-		}
 		return do(ctx, cfg, client, args)
 	}
 }

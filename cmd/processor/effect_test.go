@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"reflect"
 	"strings"
@@ -64,15 +65,16 @@ func effects(t *testing.T) map[string]effect {
 
 		"ssl.truststore.location":               {ca, ssl, fromTLS(func(c *tls.Config) any { return c.RootCAs != nil })},
 		"ssl.truststore.certificates":           {yamlBlock(string(a.pem())), ssl, fromTLS(func(c *tls.Config) any { return c.RootCAs != nil })},
-		"ssl.keystore.location":                 {own, ssl, fromTLS(func(c *tls.Config) any { return len(c.Certificates) })},
+		"ssl.keystore.location":                 {own, ssl, fromTLS(func(c *tls.Config) any { return c.GetClientCertificate != nil })},
 		"ssl.endpoint.identification.algorithm": {`""`, ssl, fromTLS(func(c *tls.Config) any { return c.VerifyConnection != nil })},
-		"ssl.keystore.key":                      {"${file:" + own + "}", ssl + "ssl.keystore.certificate.chain: ${file:" + own + "}\n", fromTLS(func(c *tls.Config) any { return len(c.Certificates) })},
-		"ssl.keystore.certificate.chain":        {"${file:" + own + "}", ssl + "ssl.keystore.key: ${file:" + own + "}\n", fromTLS(func(c *tls.Config) any { return len(c.Certificates) })},
+		"ssl.keystore.key":                      {"${file:" + own + "}", ssl + "ssl.keystore.certificate.chain: ${file:" + own + "}\n", fromTLS(func(c *tls.Config) any { return c.GetClientCertificate != nil })},
+		"ssl.keystore.certificate.chain":        {"${file:" + own + "}", ssl + "ssl.keystore.key: ${file:" + own + "}\n", fromTLS(func(c *tls.Config) any { return c.GetClientCertificate != nil })},
 	}
 }
 
 func TestEveryAcceptedKeyHasAnEffect(t *testing.T) {
 	table := effects(t)
+	maps.Copy(table, tokenEffects(t))
 	for _, k := range keys {
 		t.Run(k.name, func(t *testing.T) {
 			e, ok := table[k.name]
@@ -134,7 +136,14 @@ func fromClient(opt any) func(*testing.T, Config) any {
 func fromTLS(field func(*tls.Config) any) func(*testing.T, Config) any {
 	return func(t *testing.T, c Config) any {
 		t.Helper()
-		conf, err := c.tlsConfig()
+		s, err := c.connection(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.TLS == nil {
+			return "none"
+		}
+		conf, err := s.TLS.Config("broker")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +155,7 @@ func mechanism(_ *testing.T, c Config) any {
 	if !c.usesSASL() {
 		return "none"
 	}
-	return c.mechanism().Name()
+	return c.mechanism(nil).Name()
 }
 
 // firstMessage is what the mechanism sends first: user and password are in it.
@@ -155,7 +164,7 @@ func firstMessage(t *testing.T, c Config) any {
 	if !c.usesSASL() {
 		return "none"
 	}
-	_, first, err := c.mechanism().Authenticate(t.Context(), "broker:9092")
+	_, first, err := c.mechanism(nil).Authenticate(t.Context(), "broker:9092")
 	if err != nil {
 		t.Fatal(err)
 	}

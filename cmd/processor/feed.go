@@ -204,13 +204,13 @@ type feedTarget struct {
 }
 
 func describeTarget(ctx context.Context, cfg Config, topic string) (feedTarget, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
-	defer cancel()
-	client, err := cfg.newClient()
+	client, err := cfg.open(ctx)
 	if err != nil {
 		return feedTarget{}, err
 	}
 	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
+	defer cancel()
 	haves, err := topics.NewAdmin(client).Describe(ctx, topic)
 	if err != nil {
 		return feedTarget{}, err

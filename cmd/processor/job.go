@@ -19,7 +19,7 @@ func (c Config) job() *pipeline.Pipeline {
 
 // engine is the configuration as the engine takes it.
 func (c Config) engine(o runOptions, log *slog.Logger) (pipeline.Config, error) {
-	client, err := c.clientOptions()
+	client, err := c.clientOptions(log)
 	return pipeline.Config{
 		Brokers:                  c.BootstrapServers,
 		Client:                   client,

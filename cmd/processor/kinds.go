@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,6 +44,31 @@ func free(name string, g keyGroup, field func(*Config) *string, doc string) key 
 		return nil
 	}}
 }
+
+// tokenEndpoint is the address of a token: over the network only encrypted, because a secret goes there.
+func tokenEndpoint(name string, g keyGroup, field func(*Config) *string, doc string) key {
+	return key{name: name, group: g, doc: doc, limit: "https://…, http:// to localhost, or file:///path", example: "https://idp.example/oauth2/token", set: func(c *Config, s string) error {
+		*field(c) = s
+		u, err := url.Parse(s)
+		switch {
+		case s == "":
+			return nil
+		case err != nil:
+			return errors.New("not an address")
+		case u.User != nil:
+			return errors.New("it holds a user or password: write those into sasl.oauthbearer.client.credentials.*")
+		case u.Scheme == "https" && u.Host != "", u.Scheme == "http" && isLoopback(u.Hostname()):
+			return nil
+		case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/"):
+			return nil
+		case u.Scheme == "http":
+			return errors.New("the client secret would travel in clear")
+		}
+		return errors.New("neither https:// nor file:///")
+	}}
+}
+
+func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 func hiddenText(name string, g keyGroup, field func(*Config) *secret, doc string) key {
 	return key{name: name, group: g, secret: true, doc: doc, set: func(c *Config, s string) error {

@@ -32,7 +32,7 @@ func newLag(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := cfg.newClient()
+		client, err := cfg.open(cmd.Context())
 		if err != nil {
 			return err
 		}

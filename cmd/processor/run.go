@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tallystick/tallystick/internal/connect"
 	"github.com/tallystick/tallystick/pipeline"
 )
 
@@ -67,15 +69,54 @@ func (c *cli) runProcessor(ctx context.Context, cfg Config, o runOptions) error 
 		}
 	}
 	log.Info("starting", "app", cfg.ApplicationID, "brokers", cfg.BootstrapServers, "version", readVersion().Version)
+	if err := startable(ctx, cfg, log); err != nil {
+		return err
+	}
 	started := time.Now()
 	context.AfterFunc(ctx, func() {
 		log.Info("draining", "app", cfg.ApplicationID, "reason", context.Cause(ctx), "within", cfg.DrainTimeout)
 	})
 	if err := processor.Run(withoutCause(ctx)); err != nil {
-		return err
+		return explained(ctx, cfg, err)
 	}
 	log.Info("stopped", "app", cfg.ApplicationID, "took", time.Since(started).Round(time.Millisecond))
 	return nil
+}
+
+// startable looks at the brokers before the job begins. What waiting cannot cure ends the start at once; a broker that is not
+// up yet is left to the engine, which waits for it a while.
+func startable(ctx context.Context, cfg Config, log *slog.Logger) error {
+	s, err := cfg.connection(nil)
+	if err != nil {
+		return err
+	}
+	looking, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	found := s.Look(looking, false)
+	if ctx.Err() != nil {
+		return nil // told to stop: the engine ends in order
+	}
+	fault := found.Fault()
+	if fault != nil && (found.Via != "" || !fault.Passes()) {
+		return faultError(fault)
+	}
+	if fault == nil {
+		for _, stray := range found.Strays() {
+			log.Warn("a broker cannot be reached where the cluster says it is", "err", stray, "remedy", stray.Remedy)
+		}
+	}
+	return nil
+}
+
+// explained looks again why no broker answered: the client saw a closed connection, this sees the reason.
+func explained(ctx context.Context, cfg Config, err error) error {
+	if !errors.Is(err, pipeline.ErrUnreachable) {
+		return err
+	}
+	if fault := connect.FaultOf(cfg.reachable(ctx)); fault != nil {
+		return faultError(errors.Join(err, fault))
+	}
+	return err
 }
 
 // withoutCause ends with ctx, by a plain cancellation: to the engine every end that is asked for is the same.

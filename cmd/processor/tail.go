@@ -71,7 +71,7 @@ func (c *cli) tail(cmd *cobra.Command, topic string, f tailFlags) error {
 	if err != nil {
 		return fail(exitUsage, err, "see processor tail --help")
 	}
-	client, err := cfg.newClient()
+	client, err := cfg.open(cmd.Context())
 	if err != nil {
 		return err
 	}

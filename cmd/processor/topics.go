@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/topics"
 )
@@ -58,28 +57,18 @@ func topicsCommand(c *cli, cmd *cobra.Command, limit time.Duration, do func(cont
 		if err != nil {
 			return err
 		}
-		client, err := cfg.newClient()
+		client, err := cfg.open(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 		defer cancel()
-		if err := reach(ctx, client); err != nil {
-			return err
-		}
 		rules := cfg.topicRules()
 		rules.Partitions = *partitions
 		return do(ctx, topics.NewAdmin(client), cfg.job().Topics(), rules)
 	}
 	return cmd
-}
-
-// reach fails with the first connection's own error, which says more than a time-out of the request behind it.
-func reach(ctx context.Context, client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
-	defer cancel()
-	return client.Ping(ctx)
 }
 
 func (c *cli) planTopics(ctx context.Context, admin *topics.Admin, wants []topics.Want, rules topics.Rules) error {

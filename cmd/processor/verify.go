@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/verify"
 )
@@ -115,12 +114,15 @@ func undecided(err error) error {
 
 // audit runs the checker with the connection and the rules of the configuration.
 func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, error) {
-	opts, err := cfg.clientOptions()
+	if err := cfg.reachable(ctx); err != nil {
+		return verify.Report{}, err
+	}
+	opts, err := cfg.clientOptions(nil)
 	if err != nil {
 		return verify.Report{}, err
 	}
 	return verify.Run(ctx, verify.Config{
-		Opts:        append(opts, kgo.SeedBrokers(cfg.BootstrapServers...)),
+		Opts:        opts,
 		App:         cfg.ApplicationID,
 		Window:      cfg.DedupeWindow,
 		AutoCreate:  cfg.AutoCreate,

@@ -27,6 +27,8 @@ type Options struct {
 	Features []string
 	// Proxied lets brokers reach each other, and themselves, only through Broker.Between.
 	Proxied bool
+	// Listeners are more doors, of a single broker without a proxy.
+	Listeners []Listener
 	// Users are name and password of clients of Broker.SASLAddr, whom ACLs bind. Other clients are
 	// not bound by any.
 	Users map[string]string
@@ -162,6 +164,8 @@ type Broker struct {
 	ID int32
 	// Addr is where clients dial; SASLAddr wants a name and a password (Options.Users).
 	Addr, SASLAddr string
+	// Listeners is where the broker listens for each of Options.Listeners, by name.
+	Listeners map[string]string
 	// Between stands between the brokers and this one; nil unless Options.Proxied.
 	Between *Proxy
 
@@ -175,18 +179,45 @@ func newBroker(tc toolchain, img image, o Options, s slot, index int, dir string
 	if err := img.copyTo(name, index+1); err != nil {
 		return nil, err
 	}
-	config := name + ".properties"
-	if err := os.WriteFile(config, []byte(brokerConfig(o, s, index, name)), 0o644); err != nil {
+	text, err := brokerConfig(o, s, index, name)
+	if err != nil {
 		return nil, err
 	}
-	b := &Broker{ID: int32(index + 1), Addr: s.addr(clientPort, index), SASLAddr: s.addr(saslPort, index), log: name + ".log"}
-	b.run = func() (*Process, error) { return launchJava(tc, img, b.log, "kafka.Kafka", config) }
+	config, logging := name+".properties", name+".log4j2.properties"
+	if err := errors.Join(os.WriteFile(config, []byte(text), 0o644), os.WriteFile(logging, []byte(brokerLogging), 0o644)); err != nil {
+		return nil, err
+	}
+	b := &Broker{ID: int32(index + 1), Addr: s.addr(clientPort, index), SASLAddr: s.addr(saslPort, index), Listeners: listenerAddrs(o, s, index), log: name + ".log"}
+	b.run = func() (*Process, error) {
+		return launchJava(tc, img, b.log, "-Dlog4j2.configurationFile="+logging, "kafka.Kafka", config)
+	}
 	if o.Proxied {
 		var err error
 		b.Between, err = NewProxy(s.addr(proxyPort, index), s.addr(internalPort, index))
 		return b, err
 	}
 	return b, nil
+}
+
+// brokerLogging is what a broker writes: warnings, and each request that its authorizer denied.
+const brokerLogging = `appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1} %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+logger.denied.name = kafka.authorizer.logger
+logger.denied.level = info
+`
+
+// Log is what the broker has written so far.
+func (b *Broker) Log(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(b.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Start starts the broker, for the first time or after Kill; [Cluster.Ready] waits for it.

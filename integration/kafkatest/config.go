@@ -50,7 +50,7 @@ var stockTuning = map[string]string{
 }
 
 // brokerConfig is the properties file of the broker with this index.
-func brokerConfig(o Options, s slot, index int, dataDir string) string {
+func brokerConfig(o Options, s slot, index int, dataDir string) (string, error) {
 	c := maps.Clone(stockTuning)
 	maps.Copy(c, replication(o.Brokers))
 	c["process.roles"] = "broker,controller"
@@ -58,13 +58,15 @@ func brokerConfig(o Options, s slot, index int, dataDir string) string {
 	c["log.dirs"] = dataDir
 	c["controller.listener.names"] = "CONTROLLER"
 	c["controller.quorum.voters"] = voters(o.Brokers, s)
-	listeners(c, o, s, index)
+	if err := listeners(c, o, s, index); err != nil {
+		return "", err
+	}
 	maps.Copy(c, o.Config)
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(c)) {
 		fmt.Fprintf(&b, "%s=%s\n", k, c[k])
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 func replication(brokers int) map[string]string {
@@ -93,38 +95,53 @@ func voters(brokers int, s slot) string {
 }
 
 // listeners sets what the broker listens on and what it tells others to dial.
-func listeners(c map[string]string, o Options, s slot, index int) {
-	client := "PLAINTEXT://" + s.addr(clientPort, index)
-	listen := []string{client, "CONTROLLER://" + s.addr(controllerPort, index)}
-	advertise := []string{client}
-	protocols := []string{"PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
+func listeners(c map[string]string, o Options, s slot, index int) error {
+	var listen, advertise, protocols []string
+	add := func(name, protocol, addr, advertised string, config map[string]string) {
+		listen, protocols = append(listen, name+"://"+addr), append(protocols, name+":"+protocol)
+		if advertised != "" {
+			advertise = append(advertise, name+"://"+advertised)
+		}
+		for k, v := range config {
+			c[listenerKey(name, k)] = v
+		}
+	}
+	client := s.addr(clientPort, index)
+	add("PLAINTEXT", "PLAINTEXT", client, client, nil)
+	add("CONTROLLER", "PLAINTEXT", s.addr(controllerPort, index), "", nil)
 	c["inter.broker.listener.name"] = "PLAINTEXT"
 	if o.Proxied {
-		listen = append(listen, "INTERNAL://"+s.addr(internalPort, index))
-		advertise = append(advertise, "INTERNAL://"+s.addr(proxyPort, index))
-		protocols = append(protocols, "INTERNAL:PLAINTEXT")
+		add("INTERNAL", "PLAINTEXT", s.addr(internalPort, index), s.addr(proxyPort, index), nil)
 		c["inter.broker.listener.name"] = "INTERNAL"
 	}
 	if len(o.Users) > 0 {
-		sasl := "SASL_PLAINTEXT://" + s.addr(saslPort, index)
-		listen, advertise = append(listen, sasl), append(advertise, sasl)
-		protocols = append(protocols, "SASL_PLAINTEXT:SASL_PLAINTEXT")
+		sasl := s.addr(saslPort, index)
+		add("SASL_PLAINTEXT", "SASL_PLAINTEXT", sasl, sasl, nil)
 		passwords(c, o.Users)
+	}
+	if err := addListeners(o, s, index, add); err != nil {
+		return err
 	}
 	c["listeners"] = strings.Join(listen, ",")
 	c["advertised.listeners"] = strings.Join(advertise, ",")
 	c["listener.security.protocol.map"] = strings.Join(protocols, ",")
+	return nil
 }
 
 // passwords turns authorization on. The plain listener stays a super user's, for the test itself.
 func passwords(c map[string]string, users map[string]string) {
+	c["sasl.enabled.mechanisms"] = "PLAIN"
+	c["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = PlainUsers(users)
+	c["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+	c["super.users"] = "User:ANONYMOUS"
+	c["allow.everyone.if.no.acl.found"] = "true"
+}
+
+// PlainUsers is the plain.sasl.jaas.config of a listener for users with their passwords.
+func PlainUsers(users map[string]string) string {
 	jaas := "org.apache.kafka.common.security.plain.PlainLoginModule required"
 	for _, u := range slices.Sorted(maps.Keys(users)) {
 		jaas += fmt.Sprintf(" user_%s=%q", u, users[u])
 	}
-	c["sasl.enabled.mechanisms"] = "PLAIN"
-	c["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = jaas + ";"
-	c["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-	c["super.users"] = "User:ANONYMOUS"
-	c["allow.everyone.if.no.acl.found"] = "true"
+	return jaas + ";"
 }

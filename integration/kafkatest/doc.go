@@ -18,6 +18,7 @@
 //	21000  broker
 //	21200  faults
 //	21400  kafkatest
+//	21800  security
 //
 // Linux and macOS; on Linux a broker also dies with the test binary.
 package kafkatest

@@ -85,7 +85,10 @@ func (i image) format(ctx context.Context, tc toolchain, features []string) erro
 		return err
 	}
 	config := filepath.Join(i.dir, "format.properties")
-	text := brokerConfig(Options{Brokers: 1}, slot{first: 1}, 0, fresh)
+	text, err := brokerConfig(Options{Brokers: 1}, slot{first: 1}, 0, fresh)
+	if err != nil {
+		return err
+	}
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return err
 	}

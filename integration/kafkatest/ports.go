@@ -16,6 +16,7 @@ const (
 	controllerPort = 10 // the quorum
 	internalPort   = 20 // what brokers listen on for each other
 	proxyPort      = 30 // what they dial instead
+	maxListeners   = 14 // of Options.Listeners: 13 to 19 and 23 to 29
 	lockPort       = 39 // held by this process for as long as it owns the slot
 )
 
@@ -39,4 +40,11 @@ func takeSlot(firstPort int) (slot, error) {
 // addr is the address of one listener of the broker with this index.
 func (s slot) addr(kind, index int) string {
 	return fmt.Sprintf("127.0.0.1:%d", s.first+kind+index)
+}
+
+func listenerPort(i int) int {
+	if i < 7 {
+		return controllerPort + 3 + i
+	}
+	return internalPort + 3 + i - 7
 }

@@ -50,6 +50,9 @@ var laws = []law{
 	{dir: "internal/session", floor: 2, ours: []string{mutant, "record"}, beside: []string{"topics"}, third: []string{kgo, kadm, kmsg, kerr, "golang.org/x/sys"},
 		reason: "the one place that speaks the transaction protocol; it moves bytes and knows no store"},
 
+	{dir: "internal/connect", floor: 2, third: []string{kgo, kmsg, kerr, kafka + "/pkg/kversion", kafka + "/pkg/sasl"},
+		reason: "how a broker is reached and trusted, and why it is not: it knows no topic, no group and no job"},
+
 	{dir: "pipeline", floor: 3, ours: []string{mutant, "record", "topics", "state", "internal/session"}, third: []string{kgo, xxhash},
 		reason: "declares, processes, decides; the client is the session's, options for it are only passed through"},
 
