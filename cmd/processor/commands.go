@@ -19,6 +19,7 @@ func subcommands(c *cli) []*cobra.Command {
 		newReset(c),
 		newVerify(c),
 		newConfig(c),
+		newTopology(c),
 		newVersion(c),
 	}
 }

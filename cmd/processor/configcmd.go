@@ -23,10 +23,12 @@ func newConfigInit(c *cli) *cobra.Command {
 // annotated is the manual: each key with its text, what is allowed, and its default, commented out.
 func annotated() string {
 	var b strings.Builder
-	b.WriteString("# Configuration of processor. Every key is shown with its default; uncomment what you change.\n" +
+	b.WriteString("# yaml-language-server: $schema=" + schemaFile + "\n" +
+		"# Configuration of processor. Every key is shown with its default; uncomment what you change.\n" +
 		"# A flag (--bootstrap-servers) wins over the environment (PROCESSOR_BOOTSTRAP_SERVERS), that over this file.\n" +
 		"# A value may refer to a secret kept elsewhere: ${env:NAME} or ${file:/run/secrets/name}.\n" +
-		"# Unknown keys are errors. Check with: processor config show --config this-file\n")
+		"# Unknown keys are errors. Check with: processor config show --config this-file\n" +
+		"# Editors check it too, by the schema of the first line: processor config schema > " + schemaFile + "\n")
 	last := keyGroup(0)
 	for _, k := range keys {
 		if k.group != last {
@@ -96,29 +98,10 @@ func newConfigShow(c *cli) *cobra.Command {
 func newConfigSchema(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print a JSON schema of the configuration file, for editors",
-		RunE:  func(*cobra.Command, []string) error { return writeJSON(c.stdout, schema(), "  ") },
-	}
-}
-
-func schema() map[string]any {
-	properties := map[string]any{}
-	for _, k := range keys {
-		doc := k.doc
-		if k.limit != "" {
-			doc += " Allowed: " + k.limit + "."
-		}
-		properties[k.name] = map[string]any{
-			"description": doc,
-			"default":     k.def,
-			"type":        []string{"string", "number", "boolean", "array"},
-		}
-	}
-	return map[string]any{
-		"$schema":              "https://json-schema.org/draft/2020-12/schema",
-		"title":                "processor",
-		"type":                 "object",
-		"additionalProperties": false,
-		"properties":           properties,
+		Short: "Print a JSON Schema of the configuration file, for editors and checks in CI",
+		Long: "schema prints a JSON Schema (draft 2020-12) of the configuration file: types, values, ranges, defaults, and what each key means. Editors that\n" +
+			"know the line \"yaml-language-server\" complete and check a file by it; config init writes that line.",
+		Example: "  processor config schema > " + schemaFile,
+		RunE:    func(*cobra.Command, []string) error { return writeJSON(c.stdout, schema(), "  ") },
 	}
 }

@@ -47,6 +47,7 @@ func newFeed(c *cli) *cobra.Command {
 	}
 	configFlags(cmd, groupConnection)
 	cmd.Flags().StringVar(&f.topic, "topic", topology.Credits.Name, "the topic to write to; it must exist")
+	_ = cmd.RegisterFlagCompletionFunc("topic", c.firstArgument(topicNames)) // fails only for a flag that does not exist
 	cmd.Flags().StringVarP(&f.layout, "format", "f", "", "format of the input; keys are then read from it or absent")
 	cmd.Flags().BoolVar(&f.fromTail, "from-tail", false, "the input is what tail -o jsonl wrote: keys, headers and times come back as they were")
 	cmd.Flags().BoolVar(&f.keepPartitions, "keep-partitions", false, "with --from-tail: write to the partition of each line, not to that of its key")

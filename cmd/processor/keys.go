@@ -32,9 +32,11 @@ type key struct {
 	name    string // Kafka's own name where Kafka has one
 	group   keyGroup
 	def     string
-	limit   string // what is allowed, for people
-	example string // a value to copy out of an error message
-	secret  bool   // never printed, and refused on the command line in clear
+	limit   string   // what is allowed, for people
+	example string   // a value to copy out of an error message
+	values  []string // all that is allowed, if they are few
+	shape   shape    // what is allowed, for editors; nil: any text
+	secret  bool     // never printed, and refused on the command line in clear
 	pathDef func(c *cli) string
 	doc     string // sentences, wrapped by config init
 	set     func(*Config, string) error
@@ -130,7 +132,7 @@ var keys = []key{
 		"true: what topics plan only warns about on a small cluster (one copy, min.insync.replicas 1) is refused."),
 
 	listen("admin.listen", groupOperations, "127.0.0.1:8090", func(c *Config) *string { return &c.AdminListen },
-		"Address of /livez, /readyz and /status. Loopback unless told otherwise, because it has no password. off: no port."),
+		"Address of /livez, /readyz, /status and /query, which answers who asks from this machine only. Loopback unless told otherwise, because it has no password. off: no port."),
 	millis("drain.timeout.ms", groupOperations, "10000", 1, 3_600_000, func(c *Config) *dur { return &c.DrainTimeout },
 		"After the first SIGTERM or SIGINT: how long to finish the open transaction, and again to leave. Keep the supervisor's grace period longer than the double."),
 }
@@ -145,7 +147,6 @@ var fixedKeys = []struct{ name, only, reason string }{
 	{"enable.auto.commit", "false", "offsets are committed in the transaction, by the engine alone"},
 	{"enable.idempotence", "true", "a transactional producer is always idempotent"},
 	{"acks", "all", "a transaction needs acks from all in-sync replicas"},
-	{"max.task.idle.ms", "0", "waiting for a second input is not built yet: the ledger has one"},
 	{"ssl.keystore.type", "PEM", "Java key stores are not read: convert with keytool -importkeystore and openssl pkcs12 -nodes"},
 	{"ssl.truststore.type", "PEM", "Java trust stores are not read: export with keytool -exportcert -rfc"},
 }

@@ -28,7 +28,7 @@ var (
 )
 
 func text(name string, g keyGroup, def string, rule nameRule, field func(*Config) *string, doc string) key {
-	return key{name: name, group: g, def: def, limit: rule.limit, example: rule.example, doc: doc, set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, limit: rule.limit, example: rule.example, shape: matching(rule.pattern.String()), doc: doc, set: func(c *Config, s string) error {
 		if !rule.pattern.MatchString(s) {
 			return errors.New("not a valid name")
 		}
@@ -79,7 +79,7 @@ func hiddenText(name string, g keyGroup, field func(*Config) *secret, doc string
 
 func path(name string, g keyGroup, def func(*cli) string, field func(*Config) *string, doc string) key {
 	return key{name: name, group: g, def: "${env:HOME}/.local/state/tallystick", pathDef: def, doc: doc,
-		limit: "a directory", example: "/var/lib/tallystick", set: func(c *Config, s string) error {
+		limit: "a directory", example: "/var/lib/tallystick", shape: shape{"type": "string", "minLength": 1}, set: func(c *Config, s string) error {
 			if s == "" {
 				return errors.New("empty")
 			}
@@ -93,7 +93,7 @@ func oneOf(name string, g keyGroup, def string, values []string, field func(*Con
 	for i, v := range values {
 		shown[i] = orEmpty(v)
 	}
-	return key{name: name, group: g, def: def, limit: strings.Join(shown, ", "), doc: doc, set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, limit: strings.Join(shown, ", "), values: values, shape: anEnum(values), doc: doc, set: func(c *Config, s string) error {
 		if !slices.Contains(values, s) {
 			return errors.New("not one of the values")
 		}
@@ -110,7 +110,7 @@ func orEmpty(s string) string {
 }
 
 func names(name string, g keyGroup, def string, field func(*Config) *[]string, doc string) key {
-	return key{name: name, group: g, def: def, doc: doc, limit: "host:port, separated by commas", example: "kafka-1:9092,kafka-2:9092",
+	return key{name: name, group: g, def: def, doc: doc, limit: "host:port, separated by commas", example: "kafka-1:9092,kafka-2:9092", shape: listOf(addressPattern),
 		set: func(c *Config, s string) error {
 			list, err := addresses(s)
 			*field(c) = list
@@ -121,6 +121,7 @@ func names(name string, g keyGroup, def string, field func(*Config) *[]string, d
 // exceptions is a list of topic:key, the empty one included.
 func exceptions(name string, g keyGroup, field func(*Config) *[]string, doc string) key {
 	return key{name: name, group: g, doc: doc, limit: "topic:key, separated by commas", example: "credit-events:message.timestamp.after.max.ms",
+		shape: shape{"anyOf": []shape{matching("^$"), listOf(exceptionPattern)}},
 		set: func(c *Config, s string) error {
 			var list []string
 			for part := range strings.SplitSeq(s, ",") {
@@ -159,6 +160,7 @@ func isPort(s string, lowest int) bool {
 
 func listen(name string, g keyGroup, def string, field func(*Config) *string, doc string) key {
 	return key{name: name, group: g, def: def, doc: doc, limit: "host:port (port 0: any free one), or off", example: "127.0.0.1:8090",
+		shape: matching(`^(off|(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):[0-9]{1,5})$`),
 		set: func(c *Config, s string) error {
 			if s == "off" {
 				*field(c) = ""
@@ -174,7 +176,7 @@ func listen(name string, g keyGroup, def string, field func(*Config) *string, do
 }
 
 func integer(name string, g keyGroup, def string, low, high int64, store func(*Config, int64), doc string) key {
-	return key{name: name, group: g, def: def, doc: doc, limit: fmt.Sprintf("%d to %d", low, high), example: def, set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, doc: doc, limit: fmt.Sprintf("%d to %d", low, high), example: def, shape: wholeBetween(low, high), set: func(c *Config, s string) error {
 		n, err := wholeNumber(s, low, high)
 		store(c, n)
 		return err
@@ -201,7 +203,7 @@ func millis(name string, g keyGroup, def string, low, high int64, field func(*Co
 }
 
 func decimal(name string, g keyGroup, def string, low, high float64, field func(*Config) *float64, doc string) key {
-	return key{name: name, group: g, def: def, doc: doc, limit: fmt.Sprintf("%.0f to %.0f", low, high), example: "100", set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, doc: doc, limit: fmt.Sprintf("%.0f to %.0f", low, high), example: "100", shape: numberBetween(low, high), set: func(c *Config, s string) error {
 		x, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			return errors.New("not a number")
@@ -218,7 +220,7 @@ func decimal(name string, g keyGroup, def string, low, high float64, field func(
 const trueOrFalse = "true or false"
 
 func boolean(name string, g keyGroup, def string, field func(*Config) *bool, doc string) key {
-	return key{name: name, group: g, def: def, doc: doc, limit: trueOrFalse, set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, doc: doc, limit: trueOrFalse, values: []string{"true", "false"}, shape: shape{"type": "boolean"}, set: func(c *Config, s string) error {
 		if s != "true" && s != "false" {
 			return errors.New("neither true nor false")
 		}
@@ -234,7 +236,7 @@ const (
 )
 
 func window(name string, g keyGroup, def string, field func(*Config) *dur, doc string) key {
-	return key{name: name, group: g, def: def, doc: doc, limit: windowLimit, example: def, set: func(c *Config, s string) error {
+	return key{name: name, group: g, def: def, doc: doc, limit: windowLimit, example: def, shape: matching("^(" + durationPattern + ")$"), set: func(c *Config, s string) error {
 		d, err := duration(s)
 		*field(c) = d
 		return err
@@ -245,7 +247,7 @@ func window(name string, g keyGroup, def string, field func(*Config) *dur, doc s
 func horizon(name string, g keyGroup, def string, field func(*Config) *dur, doc string) key {
 	k := window(name, g, def, field, doc)
 	parse := k.set
-	k.limit, k.example = "topic, or "+windowLimit, "14d"
+	k.limit, k.example, k.shape = "topic, or "+windowLimit, "14d", matching("^(topic|"+durationPattern+")$")
 	k.set = func(c *Config, s string) error {
 		if s == "topic" {
 			*field(c) = 0

@@ -45,6 +45,7 @@ func newQuery(c *cli) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.ValidArgsFunction = c.firstArgument(storeNames)
 	configFlags(cmd)
 	cmd.Flags().StringVar(&f.admin, "admin", "", "address of the processor's admin port, host:port; default: admin.listen of the configuration")
 	cmd.Flags().StringVar(&f.source, "source", "", "the CloudEvents source of the event id, if it came with one")

@@ -45,6 +45,8 @@ func newRoot(c *cli) *cobra.Command {
 	})
 	root.PersistentFlags().VarP(&c.format, "output", "o", "format of stdout: table, json or jsonl")
 	root.AddCommand(subcommands(c)...)
+	_ = root.RegisterFlagCompletionFunc("output", completeFormat) // fails only for a flag that does not exist
+	addCompletion(root)
 	refuseStrayArguments(root)
 	return root
 }

@@ -36,6 +36,7 @@ func keyFlags(cmd *cobra.Command, names ...string) {
 		if k.limit == trueOrFalse {
 			f.NoOptDefVal = "true"
 		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, k.complete) // fails only for a flag that does not exist
 	}
 }
 

@@ -48,6 +48,7 @@ func newTail(c *cli) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.ValidArgsFunction = c.firstArgument(topicNames)
 	configFlags(cmd, groupConnection)
 	cmd.Flags().StringVar(&f.from, "from", "start", "where to begin: start, end, an offset, -n (the last n offsets of each partition) or a time (RFC 3339)")
 	cmd.Flags().StringVarP(&f.layout, "format", "f", "", "format of each record, instead of -o")
