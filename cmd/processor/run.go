@@ -114,7 +114,7 @@ func explained(ctx context.Context, cfg Config, err error) error {
 		return err
 	}
 	if fault := connect.FaultOf(cfg.reachable(ctx)); fault != nil {
-		return faultError(errors.Join(err, fault))
+		return faultError(fmt.Errorf("no broker could be used for a while: %w", fault))
 	}
 	return err
 }
