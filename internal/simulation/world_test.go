@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/devbroker"
 	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -261,35 +262,17 @@ func (w *world) lag() (lag, committed int64, err error) {
 	return lag, committed, nil
 }
 
-// evict does what the embedded broker forgets, and a real one does when a session or a rebalance times out. It keeps a member
-// that died while it joined. And it counts a member that goes while it waits for its assignment as one that waited to join:
-// from then on the count of those who joined stays short of the members, and each join puts the deadline off, so that a
-// rebalance never ends. Members of live processes join again at once.
+// evict removes members that the embedded broker forgot. Those of live processes join again at once.
 func (w *world) evict() {
-	adm := kadm.NewClient(w.admin)
-	groups, err := adm.DescribeGroups(w.ctx, app)
-	if err != nil {
-		return
-	}
 	alive := map[string]bool{}
 	for _, p := range w.slots {
 		for i := range p.workers {
 			alive[fmt.Sprintf("%s-%d", p.instance(), i)] = true
 		}
 	}
-	stuck := groups[app].State != "Stable"
-	var gone []string
-	for _, m := range groups[app].Members {
-		if m.InstanceID != nil && (stuck || !alive[*m.InstanceID]) {
-			gone = append(gone, *m.InstanceID)
-		}
-	}
-	w.journal.logf("schedule.txt", "no progress for three minutes: group %s, evicting %v", groups[app].State, gone)
-	if len(gone) > 0 {
-		w.tally.evicted.Add(int64(len(gone)))
-		_, err = adm.LeaveGroup(w.ctx, kadm.LeaveGroup(app).InstanceIDs(gone...))
-		w.journal.logf("schedule.txt", "evicted: %v", err)
-	}
+	gone, err := devbroker.Evict(w.ctx, w.admin, app, alive)
+	w.journal.logf("schedule.txt", "no progress for three minutes: evicted %v: %v", gone, err)
+	w.tally.evicted.Add(int64(len(gone)))
 }
 
 // close ends the brokers. Every process has ended.
