@@ -25,6 +25,7 @@ type Driver struct {
 	batching   bool
 	trying     bool
 	failures   []error
+	wrote      func(*task, pipeline.Out) // may be nil: sees what is committed, with its partition
 }
 
 // New returns a driver whose topics all have so many partitions. It fails the test when the pipeline's declaration is wrong.
@@ -34,7 +35,7 @@ func New(t testing.TB, p *pipeline.Pipeline, partitions int32) *Driver {
 		t = panics{}
 	}
 	t.Helper()
-	d := &Driver{t: t, p: p, partitions: partitions, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	d := &Driver{t: t, p: p, partitions: partitions, now: beginning(),
 		limits: pipeline.Limits{}, topics: map[string]*topic{}}
 	if err := p.Validate(); err != nil {
 		t.Fatalf("pipeline %q: %v", p.App(), err)
@@ -132,34 +133,43 @@ func (c *committed) View() *state.View {
 	return c.view
 }
 
-// partition places a key as the topic's producers do: with the partitioner of the stage that reads it, if stages of the pipeline
-// hand it records through a repartition topic or nobody of the pipeline writes it, else of the stage that writes it.
+// partition places a key as the topic's producers do.
 func (d *Driver) partition(topic string, key []byte) int32 {
+	return partitionOf(d.p, topic, key, d.partitions)
+}
+
+// partitionOf places a key with the partitioner of the stage that reads the topic, if stages of the pipeline hand it records through a
+// repartition topic or nobody of the pipeline writes it, else of the stage that writes it.
+func partitionOf(p *pipeline.Pipeline, topic string, key []byte, partitions int32) int32 {
 	if key == nil {
 		return 0
 	}
 	reads := func(s *pipeline.Stage) bool { return slices.Contains(s.Inputs(), topic) }
 	writes := func(s *pipeline.Stage) bool { return slices.Contains(s.Outputs(), topic) }
 	order := []func(*pipeline.Stage) bool{writes, reads}
-	if d.repartitions(topic) {
+	if repartitions(p, topic) {
 		order = []func(*pipeline.Stage) bool{reads}
 	}
 	for _, uses := range order {
-		if i := slices.IndexFunc(d.p.Stages(), uses); i >= 0 {
-			return d.p.Stages()[i].Partitioner().Partition(key, d.partitions)
+		if i := slices.IndexFunc(p.Stages(), uses); i >= 0 {
+			return p.Stages()[i].Partitioner().Partition(key, partitions)
 		}
 	}
-	return pipeline.Murmur2.Partition(key, d.partitions)
+	return pipeline.Murmur2.Partition(key, partitions)
 }
 
-func (d *Driver) repartitions(topic string) bool {
-	return slices.ContainsFunc(d.p.Topics(), func(w topics.Want) bool { return w.Name == topic && w.Role == topics.RoleRepartition })
+func repartitions(p *pipeline.Pipeline, topic string) bool {
+	return slices.ContainsFunc(p.Topics(), func(w topics.Want) bool { return w.Name == topic && w.Role == topics.RoleRepartition })
 }
+
+// beginning is when a test's clock begins.
+func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // panics stands in for a test in an Example.
 type panics struct{ testing.TB }
 
 func (panics) Helper()                           {}
+func (panics) Logf(string, ...any)               {}
 func (panics) Cleanup(func())                    {}
 func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }

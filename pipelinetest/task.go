@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/record"
@@ -132,22 +133,25 @@ func (d *Driver) again(k *task, pending []pipeline.Input, first attempt) (attemp
 		return second, fmt.Errorf("after an abort: %w", err)
 	}
 	if !reflect.DeepEqual(first, second) {
-		d.t.Fatalf("task %s: a transaction that was aborted and repeated wrote something else: handlers must depend on record, stores and record time alone\nfirst:\n%s\nthen:\n%s",
-			k, first, second)
+		d.t.Fatalf("task %s: a transaction that was aborted and repeated wrote something else: handlers must depend on record, stores and record time alone\n%s\nfirst:\n%s\nthen:\n%s",
+			k, suspect(permuted(first.lines(), second.lines())), first, second)
 	}
 	return second, nil
 }
 
 // String shows the outputs, and the state when it tells the difference.
 func (a attempt) String() string {
-	var b bytes.Buffer
+	return "  " + strings.Join(a.lines(), "\n  ")
+}
+
+func (a attempt) lines() (lines []string) {
 	for _, o := range a.Outs {
-		fmt.Fprintf(&b, "  %s/%d %q %q\n", o.Topic, o.Partition, o.Key, o.Value)
+		lines = append(lines, fmt.Sprintf("%s/%d %q %q", o.Topic, o.Partition, o.Key, o.Value))
 	}
 	for _, r := range a.Sealed.Records[:len(a.Sealed.Records)-1] {
-		fmt.Fprintf(&b, "  state %q %q\n", r.Key, r.Value)
+		lines = append(lines, fmt.Sprintf("state %q %q", r.Key, r.Value))
 	}
-	return b.String()
+	return lines
 }
 
 func (d *Driver) commit(k *task, a attempt) {
@@ -157,6 +161,8 @@ func (d *Driver) commit(k *task, a attempt) {
 		d.t.Fatalf("task %s: merge: %v", k, err)
 	}
 	for _, o := range a.Outs {
-		d.append(o)
+		if o = d.append(o); d.wrote != nil {
+			d.wrote(k, o)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func SendRaw(d *Driver, to string, key, value []byte, headers []record.Header, a
 // SendRawTo is SendRaw to a partition, which need not be the key's.
 func SendRawTo(d *Driver, to string, partition int32, key, value []byte, headers []record.Header, at time.Time) {
 	d.t.Helper()
-	if !d.isInput(to) {
+	if !isInput(d.p, to) {
 		d.t.Fatalf("topic %q is no input of pipeline %q: send to a topic that a stage handles", to, d.p.App())
 	}
 	d.append(pipeline.Out{Topic: to, Partition: partition, Key: key, Value: value, Headers: headers, Timestamp: at.UnixMilli()})
@@ -55,8 +55,8 @@ func SendRawTo(d *Driver, to string, partition int32, key, value []byte, headers
 	}
 }
 
-func (d *Driver) isInput(name string) bool {
-	return slices.ContainsFunc(d.p.Stages(), func(s *pipeline.Stage) bool { return slices.Contains(s.Inputs(), name) })
+func isInput(p *pipeline.Pipeline, name string) bool {
+	return slices.ContainsFunc(p.Stages(), func(s *pipeline.Stage) bool { return slices.Contains(s.Inputs(), name) })
 }
 
 // Read returns the records that a topic got since it was last read, in the order of their arrival over all partitions. It
@@ -95,8 +95,8 @@ func (d *Driver) topic(name string) *topic {
 	return t
 }
 
-// append adds a copy of a record to its topic.
-func (d *Driver) append(o pipeline.Out) {
+// append adds a copy of a record to its topic, and returns the copy with the partition and the time that it got.
+func (d *Driver) append(o pipeline.Out) pipeline.Out {
 	o = clone(o)
 	if o.Partition == pipeline.ByKey {
 		o.Partition = d.partition(o.Topic, o.Key)
@@ -112,6 +112,7 @@ func (d *Driver) append(o pipeline.Out) {
 			k.stopped = false
 		}
 	}
+	return o
 }
 
 func clone(o pipeline.Out) pipeline.Out {

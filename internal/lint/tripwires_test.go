@@ -30,16 +30,17 @@ var crossings = map[string]string{
 // spawns are the files outside tests (and outside integration/, which is all test) that may start goroutines → who ends them. One goroutine owns a worker, so that
 // nothing inside needs a lock; a go statement elsewhere is a second owner.
 var spawns = map[string]string{
-	"cmd/processor/admin.go":      "serves the admin port; ends with its listener",
-	"cmd/processor/demo_child.go": "reads the demo's orders from standard input; ends with the child",
-	"internal/faultnet/conn.go":   "delivers what sat in a socket; ends when it has",
-	"internal/session/assign.go":  "the watchdog over offsets that stay unstable; ends when none waits or the session closes",
-	"internal/session/commit.go":  "lets a rebalance run while the end of a transaction hangs; ends with the end",
-	"internal/session/session.go": "closes a client that may hang; bounded by the caller's context",
-	"pipeline/gate.go":            "one restore a task; ends with the assignment's token, or hands the task over",
-	".ci/suites/run.go":           "reads what a suite prints; ends with the pipe that the suite's command writes to",
-	"cmd/processor/main.go":       "waits for the second signal; ends with the process",
-	"cmd/processor/progress.go":   "draws while work goes on elsewhere; ended by its stop function, which waits for it",
+	"cmd/processor/admin.go":        "serves the admin port; ends with its listener",
+	"cmd/processor/demo_child.go":   "reads the demo's orders from standard input; ends with the child",
+	"internal/faultnet/conn.go":     "delivers what sat in a socket; ends when it has",
+	"pipelinetest/crash_process.go": "one process of a crash run; ends with its context, and Crash waits for it",
+	"internal/session/assign.go":    "the watchdog over offsets that stay unstable; ends when none waits or the session closes",
+	"internal/session/commit.go":    "lets a rebalance run while the end of a transaction hangs; ends with the end",
+	"internal/session/session.go":   "closes a client that may hang; bounded by the caller's context",
+	"pipeline/gate.go":              "one restore a task; ends with the assignment's token, or hands the task over",
+	".ci/suites/run.go":             "reads what a suite prints; ends with the pipe that the suite's command writes to",
+	"cmd/processor/main.go":         "waits for the second signal; ends with the process",
+	"cmd/processor/progress.go":     "draws while work goes on elsewhere; ended by its stop function, which waits for it",
 }
 
 func TestLongCodeCarriesAReason(t *testing.T) { report(t, tripwires(open(t), crossings)) }
