@@ -48,7 +48,7 @@ type kit struct {
 	inputTopics []string
 	outputs     []string        // topics that are compared
 	inner       map[string]bool // topics that a stage writes
-	stepwise    bool            // one input record at a time
+	turns       turns
 	writers     *writers
 	dir         string
 	ended       sync.WaitGroup // processes that were killed
@@ -68,7 +68,8 @@ type kit struct {
 // writes it and what this task reads comes in a fixed order; else the records of each partition are compared as a multiset, and in
 // order for each key that one task writes; times are left out where the order of what was read is open. With one partition and stages in a chain everything is in order. A stage that reads
 // what several tasks write sees another order in each run, as in production: if its results may depend on that, use
-// Partitions: 1. A pipeline with a stage of several inputs is fed one record at a time. Not compared: offsets in topics that the
+// Partitions: 1. If a stage has several inputs, records of one topic are fed and processed before
+// those of the next. Not compared: offsets in topics that the
 // pipeline writes itself, since each transaction takes some, and repartition topics, which are trimmed.
 //
 // Before that the pipeline runs undisturbed, and a handler that is no function of record, stores and record time is told so: each
@@ -119,7 +120,6 @@ func (k *kit) look() {
 	compared := []string{topics.DeadLetters(k.app)}
 	for _, s := range k.pipe.Stages() {
 		k.inputTopics = append(k.inputTopics, s.Inputs()...)
-		k.stepwise = k.stepwise || len(s.Inputs()) > 1
 		for _, name := range s.Outputs() {
 			k.inner[name] = true
 			if !repartitions(k.pipe, name) {
@@ -127,6 +127,7 @@ func (k *kit) look() {
 			}
 		}
 	}
+	k.turns = k.orderOfInputs()
 	slices.Sort(compared)
 	k.outputs = slices.Compact(compared)
 }
@@ -181,9 +182,6 @@ func impureOrStopped(failure string) string {
 // undisturbed runs the pipeline without a crash, in every way that must not make a difference.
 func (k *kit) undisturbed(ctx context.Context) (calm outcome, failure string) {
 	all, each := k.cut(1, nil), k.cut(len(k.inputs), nil)
-	if k.stepwise {
-		all = each
-	}
 	calm, err := k.carry(ctx, plan{cuts: all, workers: 1})
 	if err != nil {
 		return calm, "undisturbed run: " + err.Error()
@@ -194,7 +192,7 @@ func (k *kit) undisturbed(ctx context.Context) (calm outcome, failure string) {
 		first, got string // names of the two sides
 	}{
 		{plan{cuts: all, workers: 1}, unsettled, "", "first run: ", "second run:"},
-		{plan{cuts: each, workers: 1}, boundaries, "", "at once:   ", "one by one:"},
+		{plan{cuts: each, workers: 1, quick: true}, boundaries, "", "at once:   ", "one by one:"},
 		{plan{cuts: k.cut(4, nil), workers: 1, restart: true}, forgetful, forgetCause, "without a restart:", "with restarts:    "},
 	} {
 		out, err := k.carry(ctx, other.plan)
@@ -220,28 +218,55 @@ func (k *kit) tell(words, shown string, d *difference, why string) string {
 	return text
 }
 
-// cut splits the inputs into up to n groups: equal ones, or as rng will.
+// cut splits the inputs into about n groups: equal ones, or as rng will. Where a stage has several inputs, a group has records of one
+// topic alone, so that their order among the topics is the same in each run.
 func (k *kit) cut(n int, rng *rand.Rand) (ends []int) {
 	total := len(k.inputs)
-	if k.stepwise || n > total {
-		n = total
-	}
-	for i := 1; i < n; i++ {
-		at := i * total / n
-		if rng != nil && n < total {
-			at = 1 + rng.IntN(total-1)
+	for i := 1; i <= total; i++ {
+		switch {
+		case i == total, n >= total, k.turns == eachRecord, k.turns == eachTopic && k.inputs[i-1].topic != k.inputs[i].topic:
+			ends = append(ends, i)
+		case rng == nil && i*n/total != (i-1)*n/total:
+			ends = append(ends, i)
+		case rng != nil && rng.IntN(total) < n-1:
+			ends = append(ends, i)
 		}
-		ends = append(ends, at)
 	}
-	ends = append(ends, total)
-	slices.Sort(ends)
-	return slices.Compact(ends)
+	return ends
+}
+
+// turns says which inputs may come together.
+type turns uint8
+
+const (
+	anyInputs  turns = iota // every stage has one input
+	eachTopic               // a stage has several
+	eachRecord              // a stage has several that the pipeline writes
+)
+
+// turns finds out what the order among the inputs of a stage needs.
+func (k *kit) orderOfInputs() (t turns) {
+	for _, s := range k.pipe.Stages() {
+		inner := 0
+		for _, name := range s.Inputs() {
+			if k.inner[name] {
+				inner++
+			}
+		}
+		switch {
+		case inner > 1:
+			return eachRecord
+		case len(s.Inputs()) > 1:
+			t = eachTopic
+		}
+	}
+	return t
 }
 
 // crashes strikes at every point of a seed's run.
 func (k *kit) crashes(ctx context.Context, seed uint64, calm outcome) string {
 	began, rng := time.Now(), rand.New(rand.NewPCG(seed, 0x7a11))
-	base := plan{cuts: k.cut(transactions, rng), workers: 1 + int(seed+1)%2}
+	base := plan{cuts: k.cut(transactions, rng), workers: 1 + int(seed+1)%2, quick: k.turns != anyInputs}
 	out, err := k.carry(ctx, base)
 	if err != nil {
 		return fmt.Sprintf("undisturbed run, seed %d: %v", seed, err)

@@ -85,9 +85,13 @@ func (p *process) config(dir string) pipeline.Config {
 	if f := p.r.plan.fate(); f == taken || f == frozen {
 		session = takenOverTimeout
 	}
+	commit := 100 * time.Millisecond
+	if p.r.plan.quick {
+		commit = 5 * time.Millisecond
+	}
 	return pipeline.Config{
 		Brokers: p.r.broker.Addrs(), Client: []kgo.Opt{kgo.Dialer(p.net.Dial), kgo.DisableClientMetrics()},
-		InstanceID: p.instance, StateDir: dir, Workers: p.r.plan.workers,
+		InstanceID: p.instance, StateDir: dir, Workers: p.r.plan.workers, CommitInterval: commit,
 		SessionTimeout: session, HeartbeatInterval: session / 5, RebalanceTimeout: sessionTimeout, DrainTimeout: drainTimeout, LeaveOnStop: !p.r.plan.restart,
 		ExpectedRate: 1, TopicRules: rules(p.r.k.cfg.Partitions), Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 		Events: pipeline.Events{

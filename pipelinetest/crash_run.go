@@ -24,6 +24,7 @@ type plan struct {
 	cuts    []int // where a group of inputs ends; the next one comes when everything rests
 	workers int
 	restart bool   // a new process for each group
+	quick   bool   // commits soon: there are many groups
 	point   *point // where the first process is struck; nil = nowhere
 }
 

@@ -90,7 +90,7 @@ func (w *writers) settled(by map[*task]bool, depth int) bool {
 }
 
 // steady reports whether what a task reads comes in the same order in each run. (Of several inputs the lowest record time comes
-// first; the kit feeds such pipelines one record at a time.)
+// first; the kit feeds such pipelines so that this is always the same one.)
 func (w *writers) steady(k *task, depth int) bool {
 	for _, name := range k.stage.Inputs() {
 		by := w.partitions[partition{name, k.partition}]
