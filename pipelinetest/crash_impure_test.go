@@ -2,7 +2,6 @@ package pipelinetest_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -16,82 +15,75 @@ import (
 
 type payment = pipeline.Record[string, int64]
 
+// handler is what a payment's record adds to its output. maker makes one for each process.
+type (
+	handler func(c *pipeline.Ctx, r payment) string
+	maker   func() handler
+)
+
+// saying is a handler that says what f returns.
+func saying(f func() string) maker {
+	return func() handler { return func(*pipeline.Ctx, payment) string { return f() } }
+}
+
+// firstSeen remembers something of the first record of each key, outside a store.
+func firstSeen() handler {
+	first := map[string]int64{}
+	return func(_ *pipeline.Ctx, r payment) string {
+		if _, known := first[r.Key]; !known {
+			first[r.Key] = r.Value
+		}
+		return fmt.Sprint(first[r.Key])
+	}
+}
+
+// keysSeen remembers what all tasks of the process saw.
+func keysSeen() handler {
+	seen := map[string]bool{}
+	return func(_ *pipeline.Ctx, r payment) string { seen[r.Key] = true; return fmt.Sprint(len(seen)) }
+}
+
+func ofTheProcess() handler {
+	n := 0
+	return func(*pipeline.Ctx, payment) string { n++; return fmt.Sprint(n) }
+}
+
+func bornAt() handler {
+	born := time.Now().UnixNano()
+	return func(*pipeline.Ctx, payment) string { return fmt.Sprint(born) }
+}
+
+func mapOrder() string {
+	var keys []string
+	for k := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6} {
+		keys = append(keys, k)
+	}
+	return strings.Join(keys, "")
+}
+
 // Each of these handlers is what a reviewer would send back, and the test says why.
 func TestImpureHandlersAreToldSo(t *testing.T) {
 	counter := 0 // lives as long as the test binary: a package variable
+	const impure = "the handler is impure"
 	for name, c := range map[string]struct {
-		handler func() func(c *pipeline.Ctx, r payment) string // called for each process
-		words   []string
+		make  maker
+		words []string
 	}{
-		"wall clock": {
-			func() func(*pipeline.Ctx, payment) string {
-				return func(*pipeline.Ctx, payment) string { return time.Now().Format(time.RFC3339Nano) }
-			},
-			[]string{"the handler is impure", "time.Now", "balances/", "first:", "then:"},
-		},
-		"random number": {
-			func() func(*pipeline.Ctx, payment) string {
-				return func(*pipeline.Ctx, payment) string { return fmt.Sprint(rand.Uint64()) }
-			},
-			[]string{"the handler is impure", "math/rand"},
-		},
-		"package variable": {
-			func() func(*pipeline.Ctx, payment) string {
-				return func(*pipeline.Ctx, payment) string { counter++; return fmt.Sprint(counter) }
-			},
-			[]string{"the handler is impure", "a counter"},
-		},
-		"variable of the process": {
-			func() func(*pipeline.Ctx, payment) string {
-				n := 0
-				return func(*pipeline.Ctx, payment) string { n++; return fmt.Sprint(n) }
-			},
-			[]string{"the handler is impure", "a counter"},
-		},
-		"map order": {
-			func() func(*pipeline.Ctx, payment) string {
-				weights := map[string]int{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}
-				return func(*pipeline.Ctx, payment) string {
-					var keys []string
-					for k := range maps.Keys(weights) {
-						keys = append(keys, k)
-					}
-					return strings.Join(keys, "")
-				}
-			},
-			[]string{"the handler is impure", "a map's order"},
-		},
-		"shared by tasks": {
-			func() func(*pipeline.Ctx, payment) string {
-				seen := map[string]bool{}
-				return func(_ *pipeline.Ctx, r payment) string { seen[r.Key] = true; return fmt.Sprint(len(seen)) }
-			},
-			[]string{"the same inputs", "a cache"},
-		},
-		"cache that a restart empties": { // the same when a record is handled twice
-			func() func(*pipeline.Ctx, payment) string {
-				first := map[string]int64{}
-				return func(_ *pipeline.Ctx, r payment) string {
-					if _, known := first[r.Key]; !known {
-						first[r.Key] = r.Value
-					}
-					return fmt.Sprint(first[r.Key])
-				}
-			},
-			[]string{"keeps something outside its stores", "a restart between two transactions", `topic "balances" partition`, "without a restart:", "with restarts:", "put it into a store"},
-		},
-		"clock that stands still for a moment": { // rounds away what a repetition would show
-			func() func(*pipeline.Ctx, payment) string {
-				born := time.Now().UnixNano()
-				return func(*pipeline.Ctx, payment) string { return fmt.Sprint(born) }
-			},
-			[]string{"not deterministic", "two undisturbed runs", "first run:", "second run:", "time.Now"},
-		},
+		"wall clock":              {saying(func() string { return time.Now().Format(time.RFC3339Nano) }), []string{impure, "time.Now", "balances/", "first:", "then:"}},
+		"random number":           {saying(func() string { return fmt.Sprint(rand.Uint64()) }), []string{impure, "math/rand"}},
+		"map order":               {saying(mapOrder), []string{impure, "a map's order"}},
+		"package variable":        {saying(func() string { counter++; return fmt.Sprint(counter) }), []string{impure, "a counter"}},
+		"variable of the process": {ofTheProcess, []string{impure, "a counter"}},
+		// These give the same when a record is handled twice.
+		"shared by tasks":   {keysSeen, []string{"the same inputs", "a cache"}},
+		"time of the start": {bornAt, []string{"not deterministic", "two undisturbed runs", "first run:", "second run:", "time.Now"}},
+		"emptied by a restart": {firstSeen, []string{"keeps something outside its stores", "a restart between two transactions",
+			`topic "balances" partition`, "without a restart:", "with restarts:", "put it into a store"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			said := fails(t, func(tb testing.TB) {
-				pipelinetest.Crash(tb, func() *pipeline.Pipeline { return bank(c.handler()) }, amounts(30), pipelinetest.CrashConfig{})
+				pipelinetest.Crash(tb, func() *pipeline.Pipeline { return bank(c.make()) }, amounts(30), pipelinetest.CrashConfig{})
 			})
 			for _, words := range c.words {
 				if !strings.Contains(said, words) {

@@ -18,7 +18,7 @@ var (
 )
 
 // bank is a small ledger: a balance and a version per account, duplicates dropped, negative amounts refused.
-func bank(extra func(*pipeline.Ctx, payment) string) *pipeline.Pipeline {
+func bank(extra handler) *pipeline.Pipeline {
 	p := pipeline.New("bank")
 	s := p.Stage("post")
 	inbox := state.NewDedupe(s, "inbox", time.Hour)
