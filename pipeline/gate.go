@@ -228,8 +228,12 @@ func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, comm
 // restoring shows how far a restore is.
 func (w *worker) restoring(o *ownedTask) func(session.RestoreResult) {
 	began := w.p.now()
+	moved, last := began, int64(-1)
 	return func(res session.RestoreResult) {
-		r := &RestoreProgress{From: res.From, Next: res.To, Target: res.Target, Records: res.Records, Began: began, At: w.p.now()}
+		if res.To != last {
+			moved, last = w.p.now(), res.To
+		}
+		r := &RestoreProgress{From: res.From, Next: res.To, Target: res.Target, Records: res.Records, Began: began, Moved: moved, At: moved}
 		if o.token.Live() { // else another has it, or will show it
 			w.p.board.task(o.id, func(t *TaskStatus) { t.State, t.Worker, t.Restore = Restoring, w.index, r })
 		}

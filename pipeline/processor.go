@@ -200,6 +200,9 @@ func (p *Processor) Status() Status {
 	s := Status{App: p.pipe.app, Instance: p.instance, Started: p.started}
 	p.mu.Unlock()
 	s.Workers, s.Tasks = p.board.snapshot()
+	for i := range s.Tasks {
+		s.Tasks[i].Restore = s.Tasks[i].Restore.at(p.now())
+	}
 	return s
 }
 

@@ -74,7 +74,7 @@ func (p *Processor) Query(ctx context.Context, id TaskID, read func(*Snapshot)) 
 		case !here:
 			return p.notHere(ctx, id)
 		case t.State == Restoring:
-			return &NotReadyError{id, "it is being restored", t.Restore}
+			return &NotReadyError{id, "it is being restored", t.Restore.at(p.now())}
 		case t.State == Stopped:
 			return &NotReadyError{id, "it is stopped: " + t.Error, nil}
 		}

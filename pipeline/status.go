@@ -66,7 +66,18 @@ type RestoreProgress struct {
 	Target  int64     `json:"target"`  // where the restore ends, if nothing proves the contents earlier
 	Records int64     `json:"records"` // read so far
 	Began   time.Time `json:"began"`
-	At      time.Time `json:"at"` // when this was so
+	Moved   time.Time `json:"moved"` // when Next was last further than before
+	At      time.Time `json:"at"`    // when this was looked at
+}
+
+// at is the same, looked at now. What the board holds is not changed.
+func (r *RestoreProgress) at(now time.Time) *RestoreProgress {
+	if r == nil {
+		return nil
+	}
+	looked := *r
+	looked.At = now
+	return &looked
 }
 
 // Percent returns 0 to 100, by offsets.
@@ -77,19 +88,30 @@ func (r *RestoreProgress) Percent() float64 {
 	return 100 * float64(r.Next-r.From) / float64(r.Target-r.From)
 }
 
-// Left estimates the time that is left at the rate so far; false while nothing has been read.
+// Stalled returns how long nothing has come, 0 for less than two seconds: an open transaction holds the state topic up, which
+// the log names, or a broker does not answer.
+func (r *RestoreProgress) Stalled() time.Duration {
+	if d := r.At.Sub(r.Moved); d >= 2*time.Second {
+		return d
+	}
+	return 0
+}
+
+// Left estimates the time that is left at the rate so far; false while nothing has been read, or nothing comes.
 func (r *RestoreProgress) Left() (time.Duration, bool) {
-	if r.Next <= r.From {
+	if r.Next <= r.From || r.Stalled() > 0 {
 		return 0, false
 	}
 	return time.Duration(float64(r.At.Sub(r.Began)) * float64(r.Target-r.Next) / float64(r.Next-r.From)), true
 }
 
-// String returns records, percent and the time left.
+// String returns records, percent and the time left, or that nothing comes.
 func (r *RestoreProgress) String() string {
 	left := "time left unknown"
 	if d, ok := r.Left(); ok {
 		left = "about " + d.Round(100*time.Millisecond).String() + " left"
+	} else if d := r.Stalled(); d > 0 {
+		left = "nothing came for " + d.Round(time.Second).String() + ": the log says what holds it up"
 	}
 	return fmt.Sprintf("%d records, %.0f%% (offset %d of %d), %s", r.Records, r.Percent(), r.Next, r.Target, left)
 }

@@ -92,7 +92,7 @@ func Owners(ctx context.Context, client *kgo.Client, group string) (map[TopicPar
 		if !ok {
 			continue
 		}
-		owner := Owner{m.MemberID, m.ClientHost}
+		owner := Owner{m.MemberID, strings.TrimPrefix(m.ClientHost, "/")} // Java writes an address without a name as "/address"
 		if m.InstanceID != nil {
 			owner.Instance = (*m.InstanceID)[:max(0, strings.LastIndexByte(*m.InstanceID, '-'))]
 		}
