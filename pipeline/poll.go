@@ -142,7 +142,10 @@ func (w *worker) sayGroupError(err error) {
 	}
 	w.groupError = err.Error()
 	what := "the group turned the member away; it joins again"
-	if session.FateOf(err) == session.Unreachable {
+	switch {
+	case errors.As(err, new(*session.PiecemealError)):
+		what = "the member leaves the group and joins it again"
+	case session.FateOf(err) == session.Unreachable:
 		what = "the group's coordinator cannot be reached; it is tried again"
 	}
 	w.p.cfg.Logger.Warn(what, "app", w.p.pipe.app, "worker", w.index, "err", err)

@@ -42,6 +42,14 @@ func (j *journal) write(file string, line []byte) {
 	}
 }
 
+// has reports whether a file holds a text.
+func (j *journal) has(file, text string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := j.logs[file]
+	return b != nil && bytes.Contains(b.Bytes(), []byte(text))
+}
+
 // file is an io.Writer that adds to one file, each Write a line with the time in front.
 func (j *journal) file(name string) journalFile { return journalFile{j, name} }
 

@@ -30,13 +30,14 @@ func pairJob() job {
 	return job{
 		inputs: []string{pricesTopic, ordersTopic}, output: pricedTopic, state: pairState,
 		topics:   []string{pricesTopic, ordersTopic, pricedTopic, deadTopic, pairState},
-		pipeline: func(*world) *pipeline.Pipeline { return pairs() },
+		pipeline: func(*world) *pipeline.Pipeline { return pairs(true) },
 		source:   func(f *feeder) source { return &pairSource{f: f, books: newPairBooks()} },
 		judge:    judgePairs,
 	}
 }
 
-func pairs() *pipeline.Pipeline {
+// pairs is the job, or the version of it that does not know prices yet.
+func pairs(priced bool) *pipeline.Pipeline {
 	p := pipeline.New(app)
 	s := p.Stage("price")
 	last := state.NewTable(s, "last", record.String, record.Int64)
@@ -48,10 +49,12 @@ func pairs() *pipeline.Pipeline {
 		out.Send(c, key, fmt.Sprintf("%d %s %d %d", n+1, kind, number, price))
 		return nil
 	}
-	pipeline.Handle(s, topics.New(pricesTopic, record.String, record.Int64), func(c *pipeline.Ctx, r pipeline.Record[string, int64]) error {
-		last.Put(c, r.Key, r.Value)
-		return tell(c, r.Key, "price", r.Value, r.Value)
-	})
+	if priced {
+		pipeline.Handle(s, topics.New(pricesTopic, record.String, record.Int64), func(c *pipeline.Ctx, r pipeline.Record[string, int64]) error {
+			last.Put(c, r.Key, r.Value)
+			return tell(c, r.Key, "price", r.Value, r.Value)
+		})
+	}
 	pipeline.Handle(s, topics.New(ordersTopic, record.String, record.Int64), func(c *pipeline.Ctx, r pipeline.Record[string, int64]) error {
 		price, _ := last.Get(c, r.Key)
 		return tell(c, r.Key, "order", r.Value, price)

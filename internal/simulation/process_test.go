@@ -28,6 +28,7 @@ type process struct {
 	name      string // of this incarnation
 	named     bool   // has a group.instance.id; else the state directory names it
 	workers   int
+	pipeline  func() *pipeline.Pipeline
 	net       *faultnet.Network
 	dir       string // state.dir
 	stop      context.CancelFunc
@@ -46,6 +47,7 @@ func (w *world) prepare(slot, workers int, dir string) *process {
 		w: w, slot: slot, name: fmt.Sprintf("p%d.%d", slot, w.incarnations), named: slot%2 == 0, workers: workers,
 		net: faultnet.New(w.stack.DialContext), done: make(chan struct{}),
 	}
+	p.pipeline = func() *pipeline.Pipeline { return w.job.pipeline(w) }
 	p.net.Latency, p.net.Lag = w.latency, &faultnet.MarkerLag{Topic: w.job.state, ID: w.stateID}
 	p.dir = filepath.Join(w.dir, p.name)
 	if dir != "" {
@@ -105,7 +107,7 @@ func (p *process) run(ctx context.Context) {
 }
 
 func (p *process) runOnce(ctx context.Context) error {
-	processor, err := pipeline.NewProcessor(p.config(), p.w.job.pipeline(p.w))
+	processor, err := pipeline.NewProcessor(p.config(), p.pipeline())
 	if err != nil {
 		return err
 	}
