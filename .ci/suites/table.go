@@ -92,8 +92,8 @@ func suites() []suite {
 			must:  []string{"internal/simulation.TestMutants", "internal/simulation.TestEveryMutantHasAStory", "state.TestMutantsAreCaught"},
 		},
 		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
-			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./broker", "./faults"))},
-			must:  []string{"integration/kafkatest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults"},
+			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./broker", "./faults", "./inputs"))},
+			must:  []string{"integration/kafkatest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults", "integration/inputs.TestTwoInputsSurviveKillsAndRebalances"},
 		},
 		// Last: an engine that has to be started for it changes the machine's network until it ends.
 		{name: "containers", what: "the command against Apache Kafka in a container", limit: 5 * time.Minute, show: true,
