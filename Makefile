@@ -1,6 +1,6 @@
 # make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
 
-.PHONY: quick check test simulate mutants kafka containers lint bench
+.PHONY: quick check test simulate mutants kafka containers lint bench hotpath
 
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
@@ -28,5 +28,8 @@ containers: ## the command against Apache Kafka in a container; starts an engine
 lint: ## golangci-lint, floors, documentation, guarantees
 	.ci/run lint
 
-bench: ## the hot path, with allocations
+bench: ## the ledger against a loop written by hand, on one real broker (bench/README.md)
+	KAFKA_LIBS=$$(integration/kafka-libs.sh) && export KAFKA_LIBS && cd bench && go run .
+
+hotpath: ## the hot path alone, with allocations
 	go test -run '^$$' -bench . -benchmem ./pipeline ./state ./record ./ledger/...

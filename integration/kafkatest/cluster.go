@@ -68,6 +68,24 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
+// Open is Start for a program: it returns a ready cluster, which the caller closes, or what is missing here.
+func Open(ctx context.Context, o Options) (*Cluster, error) {
+	tc, err := findToolchain()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return open(ctx, tc, o)
+}
+
+// Close ends the brokers and removes their data.
+func (c *Cluster) Close() error {
+	c.kill()
+	c.slot.lock.Close()
+	return os.RemoveAll(c.dir)
+}
+
 func open(ctx context.Context, tc toolchain, o Options) (*Cluster, error) {
 	if o.Brokers == 0 {
 		o.Brokers = 1
@@ -147,13 +165,13 @@ func (c *Cluster) kill() {
 }
 
 func (c *Cluster) close(t testing.TB) {
-	c.kill()
-	c.slot.lock.Close()
 	if t.Failed() {
+		c.kill()
+		c.slot.lock.Close()
 		t.Logf("the brokers' data and logs are kept in %s", c.dir)
 		return
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
+	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -219,6 +237,9 @@ func (b *Broker) Log(t testing.TB) string {
 	}
 	return string(text)
 }
+
+// Pid is the broker's process id.
+func (b *Broker) Pid() int { return b.proc.Pid() }
 
 // Start starts the broker, for the first time or after Kill; [Cluster.Ready] waits for it.
 func (b *Broker) Start() (err error) {

@@ -19,6 +19,7 @@
 //	21200  faults
 //	21400  kafkatest
 //	21800  security
+//	22000  bench
 //	22400  inputs
 //
 // Linux and macOS; on Linux a broker also dies with the test binary.

@@ -115,7 +115,7 @@ func (l law) allowsOurs(dir string) bool {
 		return true
 	}
 	target, known := lawOf(dir)
-	return known && slices.Contains(l.ours, "*") && target.floor < l.floor || l.dir == "integration/..." && target.dir == l.dir
+	return known && slices.Contains(l.ours, "*") && target.floor < l.floor || strings.HasSuffix(l.dir, "/...") && target.dir == l.dir
 }
 
 // under reports whether a path is one of the roots or below one.

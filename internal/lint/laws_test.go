@@ -79,6 +79,8 @@ var laws = []law{
 		reason: "the one place that knows containers: everything else on a real broker runs without an engine"},
 	{dir: "examples/...", floor: 6, ours: []string{"record", "state", "topics", "pipeline", "stream", "pipelinetest"}, third: []string{kgo},
 		reason: "what the documentation shows: a user's program, with nothing that a user could not import"},
+	{dir: "bench/...", floor: 7, ours: []string{"*"}, third: []string{kafka},
+		reason: "a Go module of its own: users' programs and their rivals, and who compares them"},
 	{dir: "integration/...", floor: 6, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: what real brokers need never enters a user's dependency graph"},
 }
