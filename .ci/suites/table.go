@@ -49,6 +49,7 @@ func suites() []suite {
 			{argv: []string{"go", "vet", "./...", "./.ci/suites"}},
 			{argv: []string{"go", "vet", "-tags", "synctests mutants transcript", "./..."}},
 			{dir: "integration", argv: []string{"go", "vet", "./..."}},
+			{dir: "bench", argv: []string{"go", "vet", "./..."}},
 			// What nobody here runs must at least compile, tests included. The tests on a real broker want POSIX signals.
 			on("darwin", step{argv: []string{"go", "vet", "./..."}}),
 			on("darwin", step{dir: "integration", argv: []string{"go", "vet", "./..."}}),
@@ -65,12 +66,13 @@ func suites() []suite {
 			steps: []step{test("6m", append([]string{"-race"}, race...)...)},
 			must:  []string{"pipeline", "internal/session", "state", "topics"},
 		},
-		{name: "lint", what: "golangci-lint over both modules; the floors, documentation and guarantees", limit: 6 * time.Minute,
+		{name: "lint", what: "golangci-lint over all modules; the floors, documentation and guarantees", limit: 6 * time.Minute,
 			steps: []step{
 				{argv: []string{linter, "run", "./..."}},
 				{argv: []string{linter, "run", "./.ci/suites"}},
 				{argv: []string{linter, "run", "--build-tags", "synctests,mutants,transcript", "./internal/mutant", "./internal/simulation", "./internal/lint"}},
 				{dir: "integration", argv: []string{linter, "run", "--config", "../.golangci.yml", "./..."}},
+				{dir: "bench", argv: []string{linter, "run", "--config", "../.golangci.yml", "./..."}},
 				test("2m", "./internal/lint"),
 			},
 			must: []string{"internal/lint.TestEveryPackageHasAnImportLawAndKeepsIt", "internal/lint.TestGuaranteesAndTestsNameEachOther"},
@@ -94,6 +96,10 @@ func suites() []suite {
 		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
 			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./broker", "./faults", "./inputs"))},
 			must:  []string{"integration/kafkatest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults", "integration/inputs.TestTwoInputsSurviveKillsAndRebalances"},
+		},
+		{name: "bench", what: "a small round of the comparison: outputs and report, no speed", limit: 5 * time.Minute,
+			steps: []step{inBench(kafka(test("4m", "./...")))},
+			must:  []string{"bench.TestASmallRoundIsRightAndReportsEveryProgram"},
 		},
 		// Last: an engine that has to be started for it changes the machine's network until it ends.
 		{name: "containers", what: "the command against Apache Kafka in a container", limit: 5 * time.Minute, show: true,
@@ -124,6 +130,12 @@ func seedOf(commit string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(commit))
 	return fmt.Sprint(100_000 + h.Sum32()%1_000_000)
+}
+
+// inBench moves a step to the module of the comparison.
+func inBench(s step) step {
+	s.dir = "bench"
+	return s
 }
 
 // engine runs a step with a container engine and an image of Kafka.
