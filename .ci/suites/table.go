@@ -44,7 +44,7 @@ const linter = "golangci-lint"
 
 func suites() []suite {
 	return []suite{
-		{name: "static", what: "format; vet with every build tag and for every system", limit: 6 * time.Minute, steps: []step{
+		{name: "static", what: "format; vet with every build tag and for every system", limit: 8 * time.Minute, steps: []step{
 			{argv: []string{"sh", "-c", `bad=$(gofmt -l $(git ls-files '*.go')); test -z "$bad" || { echo "gofmt would change:"; echo "$bad"; exit 1; }`}},
 			{argv: []string{"go", "vet", "./...", "./.ci/suites"}},
 			{argv: []string{"go", "vet", "-tags", "synctests mutants transcript", "./..."}},
@@ -96,6 +96,10 @@ func suites() []suite {
 		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
 			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./broker", "./faults", "./inputs"))},
 			must:  []string{"integration/kafkatest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults", "integration/inputs.TestTwoInputsSurviveKillsAndRebalances"},
+		},
+		{name: "security", what: "TLS, logins and rights on a real Apache Kafka", limit: 6 * time.Minute,
+			steps: []step{kafka(test("5m", "./security"))},
+			must:  []string{"integration/security"},
 		},
 		{name: "bench", what: "a small round of the comparison: outputs and report, no speed", limit: 5 * time.Minute,
 			steps: []step{inBench(kafka(test("4m", "./...")))},
