@@ -34,6 +34,7 @@ func everyOperator() *pipeline.Stage {
 	stream.Aggregate(merged, "sum", record.Int64, func(sum int64, r num) (int64, error) { return sum + r.Value, nil })
 	stream.Join(merged, table, func(r num, row int64) (int64, error) { return row, nil }).To(numbered)
 	stream.LeftJoin(merged, table, func(r num, row record.Optional[int64]) (int64, error) { return row.Value, nil })
+	stream.GroupBy(merged, s.Pipeline().Stage("next"), record.Int64, record.Int64, func(r num) int64 { return r.Value })
 	stream.Map(merged, func(r num) (int64, int64, error) { return r.Value, r.Key, nil }).To(numbered)
 	return s
 }

@@ -303,6 +303,33 @@ func TestALaterOperatorsErrorUndoesAllOfItsRecord(t *testing.T) {
 	want(t, reasons(d), "second", "second", "second")
 }
 
+// TestAnErrorOfAFunctionNamesItsOperator covers those that the test above does not.
+func TestAnErrorOfAFunctionNamesItsOperator(t *testing.T) {
+	no := errors.New("no")
+	for name, build := range map[string]func(s str, table stream.Table[string, int64]){
+		"KSTREAM-MAP-0000000003: no": func(s str, _ stream.Table[string, int64]) {
+			stream.Map(s, func(r rec) (string, int64, error) { return "", 0, no })
+		},
+		"KSTREAM-AGGREGATE-0000000003: no": func(s str, _ stream.Table[string, int64]) {
+			stream.Aggregate(s, "sum", record.Int64, func(int64, rec) (int64, error) { return 0, no })
+		},
+		"KSTREAM-JOIN-0000000003: no": func(s str, table stream.Table[string, int64]) {
+			stream.Join(s, table, func(rec, int64) (int64, error) { return 0, no })
+		},
+	} {
+		p := pipeline.New("app")
+		stage := p.Stage("only")
+		table := stream.TableOf(stage, "rows", rows)
+		build(stream.From(stage, in), table)
+		d := pipelinetest.New(t, p, 1)
+		pipelinetest.Send(d, rows, "k", 1)
+		err := d.Try(func() { send(d, 5) })
+		if err == nil || !strings.Contains(err.Error(), name) || !errors.Is(err, no) {
+			t.Errorf("%v does not say %q", err, name)
+		}
+	}
+}
+
 // TestAHopIsATransactionOfItsOwn has an error behind GroupBy: it undoes what its own stage did, and not what sent the record.
 func TestAHopIsATransactionOfItsOwn(t *testing.T) {
 	p := pipeline.New("app")
