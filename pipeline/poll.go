@@ -126,13 +126,23 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 			}
 		case session.LosesInput(err):
 			if o, _ := w.find(session.TopicPartition{Topic: topic, Partition: partition}); o != nil {
-				fate = errors.Join(fate, w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without them, use a new application.id", topic, partition, err)))
+				fate = errors.Join(fate, w.lostInput(ctx, o, topic, err))
 			}
 		default:
 			fate = fmt.Errorf("poll %s/%d: %w", topic, partition, err)
 		}
 	})
 	return fate
+}
+
+// lostInput stops a task whose records are gone, as far as this worker knows. Of a repartition topic the task's owner deletes what
+// it has committed: a worker that slept while another owned the task asks for what is gone and not lost. A new session, and the
+// proof (I4), tell the one from the other.
+func (w *worker) lostInput(ctx context.Context, o *ownedTask, topic string, err error) error {
+	if o.stage.isRepartition(topic) && session.OutOfRange(err) {
+		return fmt.Errorf("input %s/%d: %w: it was trimmed further than this worker has read: another has the task, or records are lost", topic, o.id.Partition, err)
+	}
+	return w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without them, use a new application.id", topic, o.id.Partition, err))
 }
 
 // sayGroupError logs why the member is out of the group, once for each reason.

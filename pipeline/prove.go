@@ -140,9 +140,15 @@ func (w *worker) firstStart(ctx context.Context, o *ownedTask, in *ownedInput) (
 	}
 }
 
-// checkInputs is I4.
+// checkInputs is I4. A repartition topic, whose reader survives that a fetch finds nothing where it asks, must not end before that
+// either.
 func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 	for _, in := range o.inputs {
+		if o.stage.isRepartition(in.Topic) {
+			if err := w.checkEnd(ctx, o, in); err != nil {
+				return err
+			}
+		}
 		start, err := session.StartOffset(ctx, w.p.admin, in.TopicPartition)
 		if err != nil {
 			return err
@@ -153,3 +159,14 @@ func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 	}
 	return nil
 }
+
+func (w *worker) checkEnd(ctx context.Context, o *ownedTask, in ownedInput) error {
+	end, err := session.EndOffset(ctx, w.p.admin, in.TopicPartition)
+	if err == nil && end < in.start {
+		return o.violation("I4", "%s/%d ends at offset %d and is applied up to %d: it lost acknowledged records, or was made anew: %s", in.Topic, in.Partition, end, in.start, startOver)
+	}
+	return err
+}
+
+// startOver is the way out when nothing is left to go on from.
+const startOver = "to go on without them, start over (`processor reset plan` lists what that deletes), or use a new application.id"

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/session"
 )
@@ -107,5 +111,39 @@ func TestOnlyAProvenCommitLetsRecordsBeDeleted(t *testing.T) {
 	}
 	if due := l.p.purger.due(); len(due) != 0 {
 		t.Errorf("due of a task that is lost: %v", due)
+	}
+}
+
+// A worker that slept while another owned its task asks for records that the other has deleted: that proves nothing about the
+// task, so that it does not stop it. A new session proves what holds.
+func TestTrimmedRepartitionTopicIsNoLossToWhoWasAsleep(t *testing.T) {
+	for _, repartition := range []bool{true, false} {
+		l := newLoop(t, Fail, func(*Ctx, *Input) error { return nil }, func(s *Stage) {
+			if repartition {
+				s.repartition, s.outputs = "in", []string{"in"}
+			}
+		})
+		gone := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "in", Partitions: []kgo.FetchPartition{{Partition: 1, Err: kerr.OffsetOutOfRange}}}}}}
+		err := l.pollErrors(t.Context(), gone)
+		if stopped := l.tasks[1].stopped != nil; stopped == repartition || (err != nil) != repartition {
+			t.Errorf("repartition topic %v: stopped %v, %v: want a new session for a repartition topic, a stop else", repartition, stopped, err)
+		}
+		if err != nil && session.FateOf(err) == session.Fatal {
+			t.Errorf("fatal: %v", err)
+		}
+	}
+}
+
+// What such a session must not take for granted: that the topic still reaches as far as it was applied.
+func TestRepartitionTopicThatEndsBeforeWhatIsAppliedIsALoss(t *testing.T) {
+	p := newProof(t)
+	p.o.stage.repartition = "in"
+	if err := p.try(t); err != nil {
+		t.Fatal(err)
+	}
+	p.marker.Next[0].AppliedNext, p.committed.Next = 99, 99
+	var v *ViolationError
+	if err := p.try(t); !errors.As(err, &v) || v.Invariant != "I4" || !strings.Contains(err.Error(), "ends at offset 8") || !strings.Contains(err.Error(), "reset plan") {
+		t.Errorf("got %v, want I4 and the way out", err)
 	}
 }

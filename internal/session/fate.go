@@ -106,6 +106,9 @@ func LosesInput(err error) bool {
 		errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
 }
 
+// OutOfRange reports whether a fetch asked for an offset that the partition does not hold.
+func OutOfRange(err error) bool { return errors.Is(err, kerr.OffsetOutOfRange) }
+
 // passes reports whether the same request may succeed a moment later.
 func passes(err error) bool {
 	if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled) {
