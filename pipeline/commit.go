@@ -38,6 +38,9 @@ func (w *worker) commit(ctx context.Context) (bool, error) {
 	if mutant.On("merge-before-commit") {
 		_ = w.merge(seals)
 	}
+	if mutant.On("purge-above-committed") {
+		w.purgeCommitted(seals)
+	}
 	out := w.sess.Commit(ctx, offsets(seals), func() {
 		if f := w.p.cfg.Events.Produced; f != nil {
 			f(info)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/state"
 )
 
@@ -73,6 +74,9 @@ func (t *Task) fire(in *Input) error {
 		for i := before; i < len(t.out); i++ {
 			t.out[i].fired = true
 		}
+	}
+	if mutant.On("timer-outside-savepoint") && len(t.due) > 0 {
+		t.savepoint(in)
 	}
 	t.view.Advance(in.Timestamp)
 	return nil

@@ -20,9 +20,9 @@ import (
 
 // crash is one crash point: what happens to the k-th request that a process sends.
 type crash struct {
-	mode   string
-	k      int
-	paired bool // of the job with two inputs
+	mode string
+	k    int
+	job  jobName
 }
 
 // The modes. A process dies before its request is sent, or after the broker acted on it, or stands still there for longer
@@ -46,14 +46,19 @@ func (c *crashCount) add(mode string, key kmsg.Key) {
 	c.byKey[key.Name()]++
 }
 
-func TestEveryCrashPoint(t *testing.T) { crashEverywhere(t, crashModes, false) }
+func TestEveryCrashPoint(t *testing.T) { crashEverywhere(t, crashModes, ofLedger) }
 
 // Of two inputs, the modes in which a process dies: what stands still is no other than with one.
 func TestEveryCrashPointOfTwoInputs(t *testing.T) {
-	crashEverywhere(t, []string{"before", "after", "recovery after"}, true)
+	crashEverywhere(t, []string{"before", "after", "recovery after"}, ofPairs)
 }
 
-func crashEverywhere(t *testing.T, modes []string, paired bool) {
+// Of two hops, those in which a process dies in the middle of its work, with both stages in one transaction or not.
+func TestEveryCrashPointOfTwoHops(t *testing.T) {
+	crashEverywhere(t, []string{"before", "after"}, ofHops)
+}
+
+func crashEverywhere(t *testing.T, modes []string, of jobName) {
 	began := time.Now()
 	count := &crashCount{runs: map[string]int{}, byKey: map[string]int{}}
 	only := envInt("K", 0)
@@ -66,10 +71,10 @@ func crashEverywhere(t *testing.T, modes []string, paired bool) {
 						return
 					}
 					if only > 0 {
-						(crash{mode, only, paired}).test(t, count)
+						(crash{mode, only, of}).test(t, count)
 						return
 					}
-					for k := 1 + shard; (crash{mode, k, paired}).test(t, count); k += crashShards {
+					for k := 1 + shard; (crash{mode, k, of}).test(t, count); k += crashShards {
 					}
 				})
 			}
@@ -99,10 +104,7 @@ func (c crash) repeat() string {
 
 // name is the name of the test that runs it.
 func (c crash) name() string {
-	if c.paired {
-		return "TestEveryCrashPointOfTwoInputs"
-	}
-	return "TestEveryCrashPoint"
+	return c.job.test("TestEveryCrashPoint")
 }
 
 // test runs one crash point in a bubble of its own. It reports whether the process sent a k-th request at all.
@@ -111,7 +113,7 @@ func (c crash) test(t *testing.T, count *crashCount) (hit bool) {
 	stop := guard(worldPatience, dir, c.repeat())
 	defer stop()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(jobOf(c.paired), t, 3, 2, newJournal())
+		w := newWorldOf(jobOf(c.job), t, 3, 2, newJournal())
 		w.pace = 0
 		w.clientLogs = os.Getenv("TRACE") != ""
 		key := c.run(w)

@@ -20,11 +20,31 @@ type job struct {
 	judge    func(w *world, ctx context.Context) (verdicts []string)
 }
 
-func jobOf(paired bool) job {
-	if paired {
+// jobName names one of the jobs.
+type jobName string
+
+const (
+	ofLedger jobName = ""
+	ofPairs  jobName = "TwoInputs" // a stage with two inputs
+	ofHops   jobName = "TwoHops"   // two stages, a repartition topic and a timer
+)
+
+func jobOf(name jobName) job {
+	switch name {
+	case ofPairs:
 		return pairJob()
+	case ofHops:
+		return hopJob()
 	}
 	return ledgerJob()
+}
+
+// test is the name of the test of a job, given that of the ledger's.
+func (n jobName) test(ledgers string) string {
+	if n == ofLedger {
+		return ledgers
+	}
+	return ledgers + "Of" + string(n)
 }
 
 func ledgerJob() job {

@@ -53,7 +53,16 @@ func (w *world) history(ctx context.Context) {
 			w.fail("history of %s: %v", topic, err)
 			return
 		}
-		ends.Each(func(end kadm.ListedOffset) { w.partition(ctx, topic, end.Partition, end.Offset) })
+		starts, err := kadm.NewClient(w.admin).ListStartOffsets(ctx, topic)
+		if err != nil {
+			w.fail("history of %s: %v", topic, err)
+			return
+		}
+		ends.Each(func(end kadm.ListedOffset) {
+			if start, _ := starts.Lookup(topic, end.Partition); start.Offset < end.Offset { // else it was trimmed to its end
+				w.partition(ctx, topic, end.Partition, end.Offset)
+			}
+		})
 	}
 }
 

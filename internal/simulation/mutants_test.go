@@ -31,6 +31,8 @@ func sabotages() []sabotage {
 		{"no-verification-after-false-nil", "applied-but-unknown", []string{"duplicate", "state", "I1", "I2"}},
 		{"commit-for-dead-token", "dead-token", []string{"dead token"}},
 		{"split-task", "task-moves", []string{"chain", "duplicate", "lost", "state", "I1", "I2"}},
+		{"purge-above-committed", "hop-killed-while-it-purges", []string{"I4"}},
+		{"timer-outside-savepoint", "hop-restart", []string{"timer"}},
 		{"foreign-handle", "foreign-handle", []string{"foreign"}},
 		{"dedupe-not-rolled-back", "failed-record", []string{"rolled back"}},
 		{"stream-time-not-restored", "old-record-after-restart", []string{"ghost", "lost", "state", "duplicate"}},
@@ -41,7 +43,7 @@ func sabotages() []sabotage {
 
 // TestMutants shows for each mutant that its story passes without it and convicts it with it, with the same seed.
 //
-// Guarantee: G1, G2, G3, G4, G5, G6, G7, G10, G11
+// Guarantee: G1, G2, G3, G4, G5, G6, G7, G10, G11, G12, G13
 func TestMutants(t *testing.T) {
 	defer mutant.Switch("")
 	only := os.Getenv("MUTANT")
@@ -118,7 +120,8 @@ func TestSeedsUnderAMutant(t *testing.T) {
 	defer mutant.Switch("")
 	seeds, caught, marks := envInt("SEEDS", 20), 0, map[string]int64{}
 	for i := range seeds {
-		pl := plan{uint64(envInt("SEED0", 1) + i), eventsPerSeed, faultsPerSeed, chosen(), os.Getenv("PAIRED") != ""}
+		of := jobName(os.Getenv("JOB"))
+		pl := plan{uint64(envInt("SEED0", 1) + i), eventsPerSeed, faultsPerSeed, chosen(of), of}
 		stop := guard(worldPatience, evidence(t.Name()), pl.repeat())
 		synctest.Test(t, func(t *testing.T) {
 			w := pl.world(t, newJournal())

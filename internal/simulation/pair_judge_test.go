@@ -24,13 +24,27 @@ type history struct {
 // pairJudge reads what the job has left and holds it against what was fed. It shares nothing with the job but the words of its
 // outputs.
 type pairJudge struct {
-	w        *world
-	keys     map[string]*history
-	verdicts map[string]bool
+	verdicts
+	keys map[string]*history
 }
 
+// verdicts is what a judge has found.
+type verdicts struct {
+	w     *world
+	found map[string]bool
+}
+
+func newVerdicts(w *world) verdicts { return verdicts{w, map[string]bool{}} }
+
+func (v verdicts) say(verdict, format string, args ...any) {
+	v.found[verdict] = true
+	v.w.fail("%s: %s", verdict, fmt.Sprintf(format, args...))
+}
+
+func (v verdicts) names() []string { return slices.Sorted(maps.Keys(v.found)) }
+
 func judgePairs(w *world, ctx context.Context) []string {
-	j := &pairJudge{w: w, keys: map[string]*history{}, verdicts: map[string]bool{}}
+	j := &pairJudge{newVerdicts(w), map[string]*history{}}
 	for _, r := range w.committed(ctx, pricedTopic) {
 		j.output(string(r.Key), string(r.Value))
 	}
@@ -40,12 +54,7 @@ func judgePairs(w *world, ctx context.Context) []string {
 	j.books(w.feeder.source.(*pairSource).books)
 	j.state(ctx)
 	j.offsets(ctx)
-	return slices.Sorted(maps.Keys(j.verdicts))
-}
-
-func (j *pairJudge) say(verdict, format string, args ...any) {
-	j.verdicts[verdict] = true
-	j.w.fail("%s: %s", verdict, fmt.Sprintf(format, args...))
+	return j.names()
 }
 
 func (j *pairJudge) history(key string) *history {

@@ -130,7 +130,7 @@ func (p *process) config() pipeline.Config {
 		client = append(client, kgo.WithLogger(kgo.BasicLogger(log, kgo.LogLevelInfo, nil)))
 	}
 	cfg := pipeline.Config{
-		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1, MaxTaskIdle: p.w.idle, TopicRules: topics.Rules{RedeliveryHorizon: time.Second},
+		Brokers: p.w.addrs, Client: client, StateDir: p.dir, Workers: p.workers, ExpectedRate: 1, MaxTaskIdle: p.w.idle, RepartitionPurgeInterval: purgeEvery, TopicRules: topics.Rules{RedeliveryHorizon: time.Second},
 		Events: p.events(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	if p.named {

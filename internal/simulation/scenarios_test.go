@@ -21,7 +21,7 @@ import (
 type scenario struct {
 	name    string
 	window  time.Duration // dedupe.window; 0 = the default
-	paired  bool          // told of the job with two inputs
+	job     jobName
 	tell    func(w *world)
 	failing bool                    // it is told with a mutant: keep nothing of its failure
 	alone   func(w *world) []string // instead of tell: a story without the job, which judges itself and closes the world
@@ -41,7 +41,7 @@ func (s scenario) live(t *testing.T, seed uint64) (o outcome) {
 	stop := guard(worldPatience, dir, "go test -tags synctests -run 'TestScenarios/"+s.name+"' ./internal/simulation")
 	defer stop()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(jobOf(s.paired), t, seed, 2, newJournal())
+		w := newWorldOf(jobOf(s.job), t, seed, 2, newJournal())
 		w.pace, w.patience = 20*time.Millisecond, 2*time.Minute
 		if s.window > 0 {
 			w.window = s.window
@@ -119,9 +119,12 @@ func scenarios() []scenario {
 		{name: "applied-but-unknown", tell: appliedAnsweredUnknown},
 		{name: "late-marker", tell: markerIsLate},
 		{name: "old-record-after-restart", window: time.Minute, tell: oldRecordAfterRestart},
-		{name: "pair-restart", paired: true, tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
-		{name: "pair-refused-then-restart", paired: true, tell: refusedThenRestart},
-		{name: "task-moves", paired: true, tell: taskMoves},
+		{name: "pair-restart", job: ofPairs, tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
+		{name: "pair-refused-then-restart", job: ofPairs, tell: refusedThenRestart},
+		{name: "task-moves", job: ofPairs, tell: taskMoves},
+		{name: "hop-restart", job: ofHops, tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
+		{name: "hop-killed-before-the-end", job: ofHops, tell: killedBeforeTheEnd},
+		{name: "hop-killed-while-it-purges", job: ofHops, tell: killedWhileItPurges},
 		{name: "foreign-handle", alone: foreignHandle},
 		{name: "dead-token", alone: deadToken},
 		{name: "failed-record", alone: failedRecord},

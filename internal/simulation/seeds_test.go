@@ -26,15 +26,15 @@ type plan struct {
 	events int
 	steps  int
 	kinds  []fault
-	paired bool // of the job with two inputs
+	job    jobName
 }
 
 // world makes the world of a plan.
 func (pl plan) world(t *testing.T, j *journal) *world {
-	w := newWorldOf(jobOf(pl.paired), t, pl.seed, 3, j)
+	w := newWorldOf(jobOf(pl.job), t, pl.seed, 3, j)
 	w.clientLogs = os.Getenv("TRACE") != ""
 	w.latency = oneOf(w, 0, time.Millisecond, 5*time.Millisecond, 40*time.Millisecond)
-	if pl.paired {
+	if pl.job == ofPairs {
 		w.idle = oneOf(w, 0, 50*time.Millisecond, time.Second)
 	}
 	return w
@@ -83,21 +83,25 @@ func TestSeeds(t *testing.T) {
 	runSeeds(t, envInt("SEEDS", 20), enoughSeeds, leastOf(), plan{events: eventsPerSeed, steps: faultsPerSeed})
 }
 
-// Of the seeds that are asked for, one in pairedShare is also lived by the job with two inputs.
+// Of the seeds that are asked for, one in pairedShare is also lived by each of the other jobs.
 const (
 	pairedShare       = 8
 	enoughPairedSeeds = 40
 )
 
 func TestSeedsOfTwoInputs(t *testing.T) {
-	runSeeds(t, max(1, envInt("SEEDS", 20)/pairedShare), enoughPairedSeeds, leastOfPairs(), plan{events: eventsPerSeed, steps: faultsPerSeed, paired: true})
+	runSeeds(t, max(1, envInt("SEEDS", 20)/pairedShare), enoughPairedSeeds, leastOfPairs(), plan{events: eventsPerSeed, steps: faultsPerSeed, job: ofPairs})
+}
+
+func TestSeedsOfTwoHops(t *testing.T) {
+	runSeeds(t, max(1, envInt("SEEDS", 20)/pairedShare), enoughPairedSeeds, leastOfPairs(), plan{events: eventsPerSeed, steps: faultsPerSeed, job: ofHops})
 }
 
 // runSeeds lives a plan for so many seeds. A run of enough must have met every kind of fault, and least of each count.
 func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) {
 	first, began := envInt("SEED0", 1), time.Now()
 	total := &tally{}
-	pl.kinds = chosen()
+	pl.kinds = chosen(pl.job)
 	t.Run("seed", func(t *testing.T) {
 		for i := range seeds {
 			pl := pl
@@ -109,8 +113,8 @@ func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) 
 		}
 	})
 	took := time.Since(began)
-	if seeds >= enough && len(chosen()) == len(faults()) && !t.Failed() {
-		for _, what := range total.missing(seeds, least, chosen()) {
+	if seeds >= enough && os.Getenv("KINDS") == "" && !t.Failed() {
+		for _, what := range total.missing(seeds, least, pl.kinds) {
 			t.Errorf("the run has not reached: %s", what)
 		}
 	}
@@ -119,16 +123,16 @@ func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) 
 
 // test is the name of the test that lives the plan.
 func (pl plan) test() string {
-	if pl.paired {
-		return "TestSeedsOfTwoInputs"
-	}
-	return "TestSeeds"
+	return pl.job.test("TestSeeds")
 }
 
 // chosen are the kinds named in KINDS, separated by semicolons, or all.
-func chosen() (kinds []fault) {
+func chosen(of jobName) (kinds []fault) {
 	names := os.Getenv("KINDS")
 	for _, f := range faults() {
+		if of == ofHops && f.name == "leaders move" {
+			continue // the embedded broker says that an earlier epoch of a partition which is trimmed to its end ended at 0; Kafka does not
+		}
 		if names == "" || strings.Contains(";"+names+";", ";"+f.name+";") {
 			kinds = append(kinds, f)
 		}

@@ -173,7 +173,7 @@ func leastOf() map[string]int64 {
 	}
 }
 
-// leastOfPairs are those of the job with two inputs.
+// leastOfPairs are those of the jobs with two inputs and with two hops.
 func leastOfPairs() map[string]int64 {
 	return map[string]int64{
 		"commits": 5_000, "aborts": 8, "rebuilds": 100, "unknown outcomes": 50, "deadlines": 10, "interrupted restores": 10, "restores ended by proof": 10,
