@@ -99,10 +99,10 @@ func (c *cli) dlqRedrive(ctx context.Context, cfg Config, client *kgo.Client, f 
 	}
 	n := plan.count(sendIt)
 	if n == 0 || f.dryRun {
-		return errors.Join(plan.print(c), plan.verdict(f))
+		return errors.Join(plan.print(c, f), plan.verdict(f))
 	}
 	if !f.yes {
-		if err := plan.print(c); err != nil {
+		if err := plan.print(c, f); err != nil {
 			return err
 		}
 		if err := c.confirm(fmt.Sprintf("send %s to %s again?", counted(n, "dead letter"), plan.targets())); err != nil {
@@ -110,7 +110,13 @@ func (c *cli) dlqRedrive(ctx context.Context, cfg Config, client *kgo.Client, f 
 		}
 	}
 	done, err := r.send(ctx, c, n)
-	return errors.Join(done.print(c), err, done.verdict(f))
+	switch {
+	case err != nil && len(done.rows) == 0:
+		return err
+	case err != nil:
+		return errors.Join(done.print(c, f), err)
+	}
+	return errors.Join(done.print(c, f), done.verdict(f))
 }
 
 // action is what is done with a letter.
@@ -168,10 +174,24 @@ func (p *redrivePlan) targets() string {
 	return joinAnd(names)
 }
 
-func (p *redrivePlan) print(c *cli) error {
+// maxRedriveRows is how many rows a table has: thousands would push what matters off the screen.
+const maxRedriveRows = 40
+
+func (p *redrivePlan) print(c *cli, f redriveFlags) error {
 	header := []string{"position", "reason", "action", "to", "stamped", "redrive.source", "why"}
-	if err := printList(c, header, p.rows, (*redriveRow).cells); err != nil {
+	rows, more := p.rows, 0
+	if c.format.orTable() == formatTable {
+		if len(f.positions) == 0 { // of those that nobody named, what was done before is only counted
+			rows = slices.DeleteFunc(slices.Clone(rows), func(r *redriveRow) bool { return r.Action == sentAlready })
+		}
+		more = max(0, len(rows)-maxRedriveRows)
+		rows = rows[:len(rows)-more]
+	}
+	if err := printList(c, header, rows, (*redriveRow).cells); err != nil {
 		return err
+	}
+	if more > 0 {
+		fmt.Fprintf(c.stderr, "and %d more rows: -o jsonl prints all\n", more)
 	}
 	fmt.Fprintf(c.stderr, "chosen: %s\n", p.summary())
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,10 +32,7 @@ func (m groupMember) String() string {
 
 // groupMembers lists the members of a group; none when it does not exist.
 func groupMembers(ctx context.Context, client *kgo.Client, group string) ([]groupMember, error) {
-	all, err := kadm.NewClient(client).DescribeGroups(ctx, group)
-	if err == nil {
-		err = all[group].Err
-	}
+	g, err := describeGroup(ctx, client, group)
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil
 	}
@@ -42,7 +40,7 @@ func groupMembers(ctx context.Context, client *kgo.Client, group string) ([]grou
 		return nil, fmt.Errorf("members of group %s: %w", group, err)
 	}
 	var out []groupMember
-	for _, m := range all[group].Members {
+	for _, m := range g.Members {
 		g := groupMember{ClientID: m.ClientID, Host: m.ClientHost, MemberID: m.MemberID}
 		if m.InstanceID != nil {
 			g.Instance = *m.InstanceID
@@ -50,6 +48,19 @@ func groupMembers(ctx context.Context, client *kgo.Client, group string) ([]grou
 		out = append(out, g)
 	}
 	return out, nil
+}
+
+// describeGroup tries again while a coordinator is being found.
+func describeGroup(ctx context.Context, client *kgo.Client, group string) (kadm.DescribedGroup, error) {
+	for {
+		all, err := kadm.NewClient(client).DescribeGroups(ctx, group)
+		if err == nil {
+			err = all[group].Err
+		}
+		if err == nil || !kerr.IsRetriable(err) || sleep(ctx, 100*time.Millisecond) != nil {
+			return all[group], err
+		}
+	}
 }
 
 // listMembers is one line for each, indented under a message.

@@ -40,13 +40,39 @@ func (h holder) String() string {
 func findHolder(ctx context.Context, admin *kadm.Client, topic string, partition int32) (*holder, error) {
 	set := kadm.TopicsSet{}
 	set.Add(topic, partition)
-	open, err := openProducers(ctx, admin, set)
+	open, known, unknown, err := holding(ctx, admin, set)
 	if err != nil || len(open) == 0 {
 		return nil, err
 	}
 	oldest := slices.MinFunc(open, func(a, b kadm.DescribedProducer) int { return int(a.CurrentTxnStartOffset - b.CurrentTxnStartOffset) })
-	known, err := readTransactions(ctx, admin, []int64{oldest.ProducerID}, nil)
-	return newHolder(oldest, known, err), nil
+	return newHolder(oldest, known, unknown), nil
+}
+
+// holding asks the leaders who has a transaction open in the partitions, then the coordinators what they know of these producers, and
+// then the leaders again: a transaction that its coordinator does not have open, and that is still open then, hangs. unknown is
+// why the coordinators did not answer.
+func holding(ctx context.Context, admin *kadm.Client, set kadm.TopicsSet) (open []kadm.DescribedProducer, known []kadm.DescribedTransaction, unknown, err error) {
+	open, err = openProducers(ctx, admin, set)
+	if err != nil || len(open) == 0 {
+		return nil, nil, nil, err
+	}
+	var ids []int64
+	for _, p := range open {
+		ids = append(ids, p.ProducerID)
+	}
+	known, unknown = readTransactions(ctx, admin, ids, nil)
+	still, err := openProducers(ctx, admin, set)
+	open = slices.DeleteFunc(open, func(p kadm.DescribedProducer) bool {
+		return !slices.ContainsFunc(still, func(q kadm.DescribedProducer) bool {
+			return p.Topic == q.Topic && p.Partition == q.Partition && p.ProducerID == q.ProducerID && p.CurrentTxnStartOffset == q.CurrentTxnStartOffset
+		})
+	})
+	return open, known, unknown, err
+}
+
+// hangs reports whether nobody will end the transaction of a producer that leaders have open: t is what its coordinator knows.
+func hangs(t *kadm.DescribedTransaction) bool {
+	return t == nil || t.Err == nil && !slices.Contains(openStates, t.State)
 }
 
 // newHolder says of a producer with an open transaction what its coordinator knows. failed is why the coordinators did not answer.
@@ -61,8 +87,12 @@ func newHolder(p kadm.DescribedProducer, known []kadm.DescribedTransaction, fail
 		h.Unknown = "no coordinator knows it: a hanging transaction, or DESCRIBE on the transactional id is missing"
 		return h
 	}
-	h.TransactionalID, h.State, h.Since = t.TxnID, t.State, since(*t)
-	if h.Since == nil {
+	h.TransactionalID, h.State = t.TxnID, t.State
+	if hangs(t) {
+		h.Unknown = "a hanging transaction, its coordinator has none open: processor tx list --hanging names what ends it"
+		return h
+	}
+	if h.Since = since(*t); h.Since == nil {
 		h.Unknown = "start unknown"
 	}
 	return h

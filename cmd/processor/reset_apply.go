@@ -22,6 +22,11 @@ import (
 // Order matters. Transactions that could still commit are ended first. The mark in the group's offsets comes before the first
 // deletion and goes with the last step: in between, a task that starts finds an offset without a proof, and stops (I1, I2).
 func (r *reset) apply(ctx context.Context, p *resetPlan) error {
+	fresh, err := r.refreshed()
+	if err != nil {
+		return err
+	}
+	defer fresh.Close()
 	for _, id := range p.Open {
 		if err := session.Fence(ctx, r.client, id, r.cfg.TransactionTimeout); err != nil {
 			return err
@@ -37,7 +42,7 @@ func (r *reset) apply(ctx context.Context, p *resetPlan) error {
 				t.To = t.Applied
 			}
 		}
-	} else if err := r.startOver(ctx, p); err != nil {
+	} else if err := r.startOver(ctx, p, fresh); err != nil {
 		return err
 	}
 	if err := r.commit(ctx, p, func(t *resetTask) string { return metadataOf(t.marker) }); err != nil {
@@ -51,19 +56,31 @@ func (r *reset) apply(ctx context.Context, p *resetPlan) error {
 }
 
 // startOver replaces the state topics and writes a fresh marker for each task.
-func (r *reset) startOver(ctx context.Context, p *resetPlan) error {
+func (r *reset) startOver(ctx context.Context, p *resetPlan, fresh *kgo.Client) error {
 	mark := fmt.Sprintf("%sto %s, begun %s by %s", resetMark, r.target(), time.Now().UTC().Format(time.RFC3339), r.cli.operator())
-	if err := r.commit(ctx, p, func(*resetTask) string { return mark }); err != nil {
+	if err := r.commit(ctx, p, func(t *resetTask) string { return mark + wasMark + number(t.Committed, "-") }); err != nil {
 		return err
 	}
 	r.say("marked the offsets of group %s as under reset", r.cfg.ApplicationID)
+	if err := r.replaceTopics(ctx, p); err != nil {
+		return err
+	}
+	r.client = fresh
+	return r.writeMarkers(ctx, p)
+}
+
+// replaceTopics deletes the state topics and makes them again.
+func (r *reset) replaceTopics(ctx context.Context, p *resetPlan) error {
 	if err := r.deleteTopics(ctx, p); err != nil {
 		return err
 	}
-	if _, err := topics.NewAdmin(r.client).Apply(ctx, r.cfg.job().Topics(), r.cfg.topicRules()); err != nil {
-		return err
-	}
-	return r.writeMarkers(ctx, p)
+	_, err := topics.NewAdmin(r.client).Apply(ctx, r.cfg.job().Topics(), r.cfg.topicRules())
+	return err
+}
+
+// refreshed is a client that knows nothing yet: the one of the plan remembers the topics that were deleted, for seconds.
+func (r *reset) refreshed() (*kgo.Client, error) {
+	return r.cfg.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.MetadataMinAge(100*time.Millisecond))
 }
 
 func (r *reset) target() string {
@@ -111,13 +128,8 @@ func (r *reset) awaitGone(ctx context.Context, t resetTopic) error {
 func isUnknownTopic(err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) }
 
 // writeMarkers writes the marker with which a task begins that has applied nothing, as the engine itself does before the first
-// record. A client of its own: the other one may remember the old topics.
+// record.
 func (r *reset) writeMarkers(ctx context.Context, p *resetPlan) error {
-	client, err := r.cfg.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	markers := map[string]*state.Marker{}
 	counts := map[string]int32{}
 	for _, t := range p.Tasks {
@@ -140,7 +152,7 @@ func (r *reset) writeMarkers(ctx context.Context, p *resetPlan) error {
 			delete(markers, t.Task)
 		}
 	}
-	if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+	if err := r.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
 		return fmt.Errorf("write applied markers: %w", err)
 	}
 	r.say("made the state topics again, with a fresh marker for %s", counted(len(records), "task"))

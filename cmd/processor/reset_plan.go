@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,6 +18,9 @@ import (
 // resetMark begins the metadata of the group's offsets while a reset is under way. It is no proof of the engine's, so that a task
 // that meets it stops.
 const resetMark = "tallystick/reset "
+
+// wasMark ends it with the offset that the job itself had committed, or -.
+const wasMark = "; it was "
 
 // reset is one run of reset plan or apply.
 type reset struct {
@@ -221,7 +225,12 @@ func (r *reset) planInput(ctx context.Context, p *resetPlan, s *pipeline.Stage, 
 			t.To = &to
 		}
 		if rest, under := strings.CutPrefix(c.metadata, resetMark); under {
-			p.HalfDone, t.Committed = rest, nil // the number is the reset's, not the job's
+			var was string
+			p.HalfDone, was, _ = strings.Cut(rest, wasMark)
+			t.Committed = nil // the number there is the reset's; the job's own is in the mark
+			if n, err := strconv.ParseInt(was, 10, 64); err == nil {
+				t.Committed = &n
+			}
 		}
 		p.Tasks = append(p.Tasks, t)
 	}

@@ -148,7 +148,7 @@ func TestAResetThatDiesHalfWayIsRefusedByRunAndFinishedByTheNext(t *testing.T) {
 			} else {
 				stops(t, cfg, "I1: task post/0")
 			}
-			if p, _ := resetRun(t, b, exitUsage, "plan", "--to", "earliest"); !strings.Contains(p.HalfDone, "to earliest, begun 20") {
+			if p, _ := resetRun(t, b, exitUsage, "plan", "--to", "earliest"); !strings.Contains(p.HalfDone, "to earliest, begun 20") || p.Tasks[0].Committed == nil || *p.Tasks[0].Committed == 0 {
 				t.Errorf("%+v", p)
 			}
 			resetRun(t, b, exitOK, "apply", "--to", "earliest", "--yes")

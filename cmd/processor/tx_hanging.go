@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,19 +17,9 @@ func (c *cli) txHanging(ctx context.Context, cfg Config, admin *kadm.Client, o *
 	if err != nil {
 		return err
 	}
-	open, err := openProducers(ctx, admin, set)
-	if err != nil {
+	open, known, unknown, err := holding(ctx, admin, set)
+	if err = errors.Join(err, unknown); err != nil {
 		return err
-	}
-	var producers []int64
-	for _, p := range open {
-		producers = append(producers, p.ProducerID)
-	}
-	var known []kadm.DescribedTransaction
-	if len(open) > 0 {
-		if known, err = readTransactions(ctx, admin, producers, nil); err != nil {
-			return err
-		}
 	}
 	rows := hangingRows(open, known, o)
 	if err := printList(c, txHeader, rows, txRow.cells); err != nil {
@@ -88,7 +79,7 @@ func hangingRows(open []kadm.DescribedProducer, known []kadm.DescribedTransactio
 
 // hangingRow begins the row of a producer. Its transaction hangs when no coordinator has it open: then nobody will end it.
 func hangingRow(p kadm.DescribedProducer, t *kadm.DescribedTransaction, o *owners) *txRow {
-	if t != nil && (slices.Contains(openStates, t.State) || t.Err != nil) {
+	if !hangs(t) {
 		r := o.row(*t)
 		r.Partitions = nil
 		return &r
