@@ -59,7 +59,7 @@ func suites() []suite {
 		}},
 		{name: "unit", what: "the README's command: go test ./...", limit: 6 * time.Minute,
 			steps: []step{test("4m", "./..."), test("1m", "./.ci/suites")},
-			must:  []string{"record", "state", "topics", "pipeline", "ledger", "ledger/topology", "internal/session", "internal/verify", "internal/lint", "cmd/processor"},
+			must:  []string{"record", "state", "topics", "pipeline", "stream", "examples/shop", "ledger", "ledger/topology", "internal/session", "internal/verify", "internal/lint", "cmd/processor"},
 			skips: []covered{{"internal/simulation.TestSimulation", "simulation", "the client's mutexes need the tag synctests in a bubble"}},
 		},
 		{name: "race", what: "the engine under the race detector", limit: 8 * time.Minute,
