@@ -32,6 +32,9 @@ var (
 )
 
 func checkRunes(id string) error {
+	if plain(id) {
+		return nil
+	}
 	ascii := true
 	for i, r := range id {
 		if r < utf8.RuneSelf {
@@ -60,6 +63,16 @@ func checkRunes(id string) error {
 		return errNotNFC
 	}
 	return nil
+}
+
+// plain reports whether id is all printable ASCII without a space, as most are.
+func plain(id string) bool {
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // invisible reports characters that leave no mark or steer the text around them: controls, format characters, line and

@@ -47,7 +47,14 @@ func (a Amount) Sign() int { return a.value.Sign() }
 // Digits returns how many digits a prints after the point.
 func (a Amount) Digits() int { return max(0, int(a.scale)-1) }
 
+// limitUnits is limit without its point.
+const limitUnits = 99999999999999999_99
+
 func (a Amount) checked() (Amount, error) {
+	_, hi, lo, digits, fits := a.value.ToHiLo()
+	if fits && hi == 0 && lo <= limitUnits && digits >= limitDigits {
+		return a, nil // without the library's comparison in 256 bits
+	}
 	if a.value.Abs().Cmp(limit) > 0 {
 		return Amount{}, ErrRange
 	}

@@ -50,34 +50,37 @@ func (c Currency) Digits() int {
 	return int(currencies[i+codeLen] - '0')
 }
 
-// find is a binary search for the entry of a code; -1 when there is none.
+// find returns where the entry of a code begins; -1 when there is none. It is asked several times per event.
 func find[T ~string | ~[]byte](code T) int {
-	if len(code) != codeLen {
+	if len(code) != codeLen || !letter(code[0]) || !letter(code[1]) {
 		return -1
 	}
-	low, high := 0, len(currencies)/entryLen
-	for low < high {
-		mid := (low + high) / 2
-		switch at := mid * entryLen; compare(code, at) {
-		case 0:
+	for at := int(begins[pair(code[0], code[1])]) * entryLen; at < len(currencies); at += entryLen {
+		switch {
+		case currencies[at] != code[0] || currencies[at+1] != code[1]:
+			return -1
+		case currencies[at+2] == code[2]:
 			return at
-		case -1:
-			high = mid
-		default:
-			low = mid + 1
 		}
 	}
 	return -1
 }
 
-func compare[T ~string | ~[]byte](code T, at int) int {
-	for i := range codeLen {
-		switch want := currencies[at+i]; {
-		case code[i] < want:
-			return -1
-		case code[i] > want:
-			return 1
-		}
+const letters = 'Z' - 'A' + 1
+
+func letter(b byte) bool { return b >= 'A' && b <= 'Z' }
+
+func pair(first, second byte) int { return int(first-'A')*letters + int(second-'A') }
+
+// begins holds, for each pair of letters, the number of the first entry that begins with it; the number of entries when none
+// does.
+var begins = func() (b [letters * letters]uint8) {
+	const entries = len(currencies) / entryLen
+	for i := range b {
+		b[i] = uint8(entries)
 	}
-	return 0
-}
+	for n := entries - 1; n >= 0; n-- {
+		b[pair(currencies[n*entryLen], currencies[n*entryLen+1])] = uint8(n)
+	}
+	return b
+}()

@@ -20,6 +20,7 @@ var (
 const (
 	maxDigits      = 4  // of any currency
 	maxWholeDigits = 17 // 99,999,999,999,999,999
+	limitDigits    = 2  // of the limit, 99,999,999,999,999,999.99
 )
 
 // pow10 shifts whole units by the digits of a currency.
@@ -99,7 +100,11 @@ func (s scanned) amount(digits int) (Amount, error) {
 	if err != nil {
 		return Amount{}, err
 	}
-	return Amount{value, uint8(digits) + 1}.checked()
+	a := Amount{value, uint8(digits) + 1}
+	if digits <= limitDigits { // then 17 digits before the point, which the caller has counted, are in range
+		return a, nil
+	}
+	return a.checked()
 }
 
 // AppendText appends a with its fixed digits, as "-12.50"; the error is always nil. Within one currency the text is

@@ -56,7 +56,10 @@ func decodeAccount(src []byte) (a ledger.Account, ok bool) {
 	if !c.ok || err != nil || len(c.rest) != 0 || a.Status == "" {
 		return a, false
 	}
-	if a.Balance.UnmarshalText(balance) != nil || a.Held.UnmarshalText(held) != nil || a.Minimum.UnmarshalText(minimum) != nil {
+	if a.Balance.UnmarshalText(balance) != nil || a.Held.UnmarshalText(held) != nil {
+		return a, false
+	}
+	if a.Minimum = a.Held; !bytes.Equal(minimum, held) && a.Minimum.UnmarshalText(minimum) != nil { // both are zero, most often
 		return a, false
 	}
 	n, ok := digits(version)
