@@ -50,6 +50,7 @@ type kit struct {
 	inner       map[string]bool // topics that a stage writes
 	turns       turns
 	writers     *writers
+	clock       func() time.Time // the wall clock of all processes
 	dir         string
 	ended       sync.WaitGroup // processes that were killed
 }
@@ -109,10 +110,16 @@ func newKit(t testing.TB, build func() *pipeline.Pipeline, in *Inputs, cfg Crash
 	if k.inputs, err = in.place(k.pipe, cfg.Partitions); err != nil {
 		return nil, err
 	}
-	k.writers = newWriters(k.inputs)
+	k.writers, k.clock = newWriters(k.inputs), clockFrom(in.Now())
 	k.look()
 	k.dir, err = os.MkdirTemp("", "tallystick-crash-")
 	return k, err
+}
+
+// clockFrom returns a clock that goes on from a time.
+func clockFrom(start time.Time) func() time.Time {
+	began := time.Now()
+	return func() time.Time { return start.Add(time.Since(began)) }
 }
 
 // look learns what the pipeline reads and writes.

@@ -93,6 +93,7 @@ func (p *process) config(dir string) pipeline.Config {
 		Brokers: p.r.broker.Addrs(), Client: []kgo.Opt{kgo.Dialer(p.net.Dial), kgo.DisableClientMetrics()},
 		InstanceID: p.instance, StateDir: dir, Workers: p.r.plan.workers, CommitInterval: commit,
 		SessionTimeout: session, HeartbeatInterval: session / 5, RebalanceTimeout: sessionTimeout, DrainTimeout: drainTimeout, LeaveOnStop: !p.r.plan.restart,
+		TransactionTimeout: transactionTimeout, Clock: p.r.k.clock,
 		ExpectedRate: 1, TopicRules: rules(p.r.k.cfg.Partitions), Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 		Events: pipeline.Events{
 			Committed: func(pipeline.Transaction) { p.r.progress() },
@@ -112,7 +113,9 @@ func (p *process) config(dir string) pipeline.Config {
 const (
 	sessionTimeout   = 4 * time.Second
 	takenOverTimeout = time.Second
-	drainTimeout     = 300 * time.Millisecond // of a process that was killed: it tries in vain
+	// The embedded broker does not let go of a transaction that timed out: none does within a run.
+	transactionTimeout = 2 * time.Minute
+	drainTimeout       = 300 * time.Millisecond // of a process that was killed: it tries in vain
 )
 
 // rules accept topics of any age: a test sends what it likes.

@@ -14,7 +14,8 @@ import (
 
 // Inputs are the records that Crash feeds to a pipeline, in this order. The zero value is empty and ready for Put. Its clock begins
 // at 2026-01-01 00:00 UTC, as a Driver's, and moves one millisecond with each record, so that a stage with several inputs, which
-// takes the lowest record time first, takes them in the order in which they were put.
+// takes the lowest record time first, takes them in the order in which they were put. When the pipeline runs, its wall clock goes
+// on from the inputs' last time: what is put more than an hour ahead of that becomes a dead letter.
 type Inputs struct {
 	since time.Duration // the clock
 	list  []put

@@ -31,7 +31,7 @@ func (k *kit) rehearse() (failure string) {
 		}
 	}()
 	d := New(nil, k.build(), k.cfg.Partitions)
-	d.now = time.Now() // as the processors' clock, which judges records from the future
+	d.now = k.clock()
 	d.Abort(math.MaxInt)
 	d.wrote = k.writers.note
 	k.writers.tasks = d.tasks
