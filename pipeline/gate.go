@@ -169,6 +169,7 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, a *sessi
 	if err := w.readEnds(ctx, o); err != nil {
 		return err
 	}
+	w.freeReaders(ctx, o, total.ByProof)
 	o.task = NewTask(o.stage, o.id.Partition, w.p.partitions[o.id.Stage], base, w.p.limits)
 	w.restored(o, total, warm, w.p.now().Sub(began))
 	return nil
@@ -253,6 +254,24 @@ func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Con
 		if err := w.janitor().Sweep(ctx); err != nil {
 			log.Warn("what blocks the restore could not be fenced; it is tried again", "err", err)
 		}
+	}
+}
+
+// freeReaders ends the transaction that a dead owner left open. The restore need not wait for it, but who reads what it wrote would
+// until transaction.timeout.ms is over, stages of our own among them. open says that the state partition has such a one.
+func (w *worker) freeReaders(ctx context.Context, o *ownedTask, open bool) {
+	for _, tp := range o.partitions() {
+		if !open && w.p.pipe.repartitioned(tp.Topic) != nil {
+			stable, err := session.StableOffset(ctx, w.p.admin, tp)
+			end, endErr := session.EndOffset(ctx, w.p.admin, tp)
+			open = err == nil && endErr == nil && stable < end
+		}
+	}
+	if !open {
+		return
+	}
+	if err := w.janitor().Sweep(ctx); err != nil { // the task runs all the same
+		w.p.cfg.Logger.Warn("a transaction that a dead instance may have left open could not be looked for: readers of what it wrote wait for its time-out", "app", w.p.pipe.app, "task", o.id.String(), "err", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // Processor runs a pipeline. Make it with NewProcessor and run it once; Status may be called from anywhere.
@@ -222,9 +223,16 @@ func (p *Processor) inputs() (names []string) {
 	return names
 }
 
-func (p *Processor) stateTopics() (names []string) {
+// ownTopics returns the topics that nobody but this application writes.
+func (p *Processor) ownTopics() []string {
+	names := []string{topics.DeadLetters(p.pipe.app)}
 	for _, s := range p.pipe.stages {
 		names = append(names, s.StateTopic())
+		for _, in := range s.Inputs() {
+			if p.pipe.repartitioned(in) != nil {
+				names = append(names, in)
+			}
+		}
 	}
 	return names
 }

@@ -87,7 +87,7 @@ func (w *worker) sessionConfig() session.Config {
 }
 
 func (w *worker) janitor() session.Janitor {
-	return session.Janitor{Client: w.p.admin, App: w.p.pipe.app, State: w.p.stateTopics(), Timeout: w.p.cfg.TransactionTimeout, Fenced: w.fenced}
+	return session.Janitor{Client: w.p.admin, App: w.p.pipe.app, Own: w.p.ownTopics(), Timeout: w.p.cfg.TransactionTimeout, Fenced: w.fenced}
 }
 
 func (w *worker) fenced(id string) {

@@ -150,13 +150,13 @@ func Holders(ctx context.Context, client *kgo.Client, tp TopicPartition) ([]Hold
 type Janitor struct {
 	Client  *kgo.Client
 	App     string   // group and prefix of transactional ids
-	State   []string // the application's state topics: what touches none of them is none of our business
+	Own     []string // topics that only the application writes: what touches none of them is none of our business
 	Timeout time.Duration
 	Fenced  func(id string) // may be nil
 }
 
 // Sweep fences every ongoing transaction of the application whose instance is not a member of the group. The id's prefix does
-// not prove that it is ours ("ledger" and "ledger-eu" are two applications): a record in one of our state topics does. It
+// not prove that it is ours ("ledger" and "ledger-eu" are two applications): a record in a topic of our own does. It
 // never writes transaction markers: that tears a transaction that a coordinator knows. It blocks for two seconds at most.
 func (j Janitor) Sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
@@ -202,7 +202,7 @@ func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {
 }
 
 func (j Janitor) touches(topics kadm.TopicsSet) bool {
-	return slices.ContainsFunc(j.State, func(topic string) bool { return len(topics[topic]) > 0 })
+	return slices.ContainsFunc(j.Own, func(topic string) bool { return len(topics[topic]) > 0 })
 }
 
 func (j Janitor) members(ctx context.Context) (map[string]bool, error) {

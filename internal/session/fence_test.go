@@ -51,7 +51,7 @@ func TestJanitorFencesItsOwnDeadAndNobodyElse(t *testing.T) {
 	openTransaction(t, c, "ledger-connector", "ledger-updates")       // no processor at all
 
 	var fenced []string
-	j := Janitor{Client: admin, App: "ledger", State: []string{"ledger-post-state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced = append(fenced, id) }}
+	j := Janitor{Client: admin, App: "ledger", Own: []string{"ledger-post-state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced = append(fenced, id) }}
 	if err := j.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func TestWatchdogFencesTheDeadWhileOffsetsAreWaitedFor(t *testing.T) {
 	c, s := opened(t, accept)
 	openTransaction(t, c, "app-dead-0", "state")
 	fenced := make(chan string, 1)
-	s.cfg.Janitor = Janitor{Client: s.cfg.Admin, App: "app", State: []string{"state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced <- id }}
+	s.cfg.Janitor = Janitor{Client: s.cfg.Admin, App: "app", Own: []string{"state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced <- id }}
 	tp := map[string][]int32{"in": {0}}
 	s.passed([]TopicPartition{{"in", 0}})
 	s.onAssigned(t.Context(), nil, tp)
