@@ -15,6 +15,7 @@ func subcommands(c *cli) []*cobra.Command {
 		newLag(c),
 		newDLQ(c),
 		newTx(c),
+		newACLs(c),
 		newFence(c),
 		newReset(c),
 		newVerify(c),
