@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/state"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // gatePatience is how long a new assignment waits for its restores before the ready tasks start without the others.
@@ -223,7 +224,8 @@ func (w *worker) committedAgain(ctx context.Context, o *ownedTask, after time.Du
 
 func (w *worker) replay(ctx context.Context, o *ownedTask, base state.Base, committed map[session.TopicPartition]session.CommittedOffset) (session.RestoreResult, error) {
 	tp := session.TopicPartition{Topic: o.stage.StateTopic(), Partition: o.id.Partition}
-	return session.Restore(ctx, w.p.admin, tp, &replayer{base, committed, w.restoring(o)}, w.stuck(o, tp))
+	res, err := session.Restore(ctx, w.p.admin, tp, &replayer{base, committed, w.restoring(o)}, w.stuck(o, tp))
+	return res, topics.Asked{Right: "READ", Topic: tp.Topic}.Explain(err)
 }
 
 // restoring shows how far a restore is.

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // poll fetches, and hands each partition's records to its task under the token it has now.
@@ -120,6 +121,7 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 		switch {
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		case errors.As(err, &group):
+			err = topics.Asked{Group: w.p.pipe.app}.Explain(err)
 			w.sayGroupError(err)
 			if session.FateOf(err) == session.Fatal || session.IsFence(err) { // another member took our name: count it, do not fight over it
 				fate = err
@@ -129,7 +131,7 @@ func (w *worker) pollErrors(ctx context.Context, fetches kgo.Fetches) error {
 				fate = errors.Join(fate, w.lostInput(ctx, o, topic, err))
 			}
 		default:
-			fate = fmt.Errorf("poll %s/%d: %w", topic, partition, err)
+			fate = fmt.Errorf("poll %s/%d: %w", topic, partition, topics.Asked{Right: "READ", Topic: topic}.Explain(err))
 		}
 	})
 	return fate

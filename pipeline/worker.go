@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/topics"
 )
 
 const (
@@ -139,6 +141,9 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	w.admitArrivals()
+	if err := w.denied(); err != nil {
+		return err
+	}
 	if err := w.sweep(ctx); err != nil {
 		return err
 	}
@@ -151,6 +156,16 @@ func (w *worker) turn(ctx context.Context) error {
 	if w.commitDue(ctx) {
 		_, err := w.commit(ctx)
 		return err
+	}
+	return nil
+}
+
+// denied is why a task could not be restored when a right is missing: that is true of every task, and no reason to look alive.
+func (w *worker) denied() error {
+	for _, o := range w.tasks {
+		if errors.As(o.stopped, new(*topics.DeniedError)) {
+			return o.stopped
+		}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (a *Admin) metadata(ctx context.Context, names []string) (map[string]Have, 
 }
 
 func have(t kmsg.MetadataResponseTopic) Have {
-	h := Have{Name: *t.Topic, ID: t.TopicID, Partitions: int32(len(t.Partitions)), Err: kerr.ErrorForCode(t.ErrorCode)}
+	h := Have{Name: *t.Topic, ID: t.TopicID, Partitions: int32(len(t.Partitions)), Err: Asked{Right: "DESCRIBE", Topic: *t.Topic}.Explain(kerr.ErrorForCode(t.ErrorCode))}
 	for i, p := range t.Partitions {
 		if n := len(p.Replicas); i == 0 || n < h.Replicas {
 			h.Replicas = n
@@ -93,7 +93,7 @@ func (a *Admin) configs(ctx context.Context, haves map[string]Have) error {
 	}
 	for _, r := range resp.Resources {
 		h := haves[r.ResourceName]
-		h.Err, h.Config = kerr.ErrorForCode(r.ErrorCode), values(r.Configs)
+		h.Err, h.Config = Asked{Right: "DESCRIBE_CONFIGS", Topic: r.ResourceName}.Explain(kerr.ErrorForCode(r.ErrorCode)), values(r.Configs)
 		haves[r.ResourceName] = h
 	}
 	return nil

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,8 +32,11 @@ func (f finding) byName(topic string) finding {
 
 func (p *planner) check(t *topic) []finding {
 	if t.have.Err != nil {
+		if denied := (*DeniedError)(nil); errors.As(t.have.Err, &denied) {
+			return []finding{refuse("read", t.rightFor(denied.Right)+" is missing: the broker does not say what it is", "have it granted; `acls` prints all that is needed")}
+		}
 		return []finding{refuse("read", "the broker did not say what it is: "+t.have.Err.Error(),
-			"grant DESCRIBE and DESCRIBE_CONFIGS on the topic, or repair the cluster, then plan again")}
+			"repair the cluster, then plan again")}
 	}
 	if err := CheckName(t.name); err != nil {
 		return []finding{refuse("name", err.Error(), "rename it")}
@@ -45,6 +49,19 @@ func (p *planner) check(t *topic) []finding {
 		out = append(out, check(t)...)
 	}
 	return slices.CompactFunc(out, func(a, b finding) bool { return a.Reason == b.Reason })
+}
+
+// rightFor names what is to be granted: DESCRIBE comes with READ or WRITE, of which each role needs at least one.
+func (t *topic) rightFor(missing string) string {
+	switch {
+	case missing != "DESCRIBE":
+		return missing
+	case t.is(RoleInput), t.is(RoleRepartition):
+		return "READ (DESCRIBE at least)"
+	case t.is(RoleState):
+		return "READ and WRITE (DESCRIBE at least)"
+	}
+	return "WRITE (DESCRIBE at least)"
 }
 
 // checkRoles refuses a topic that is the engine's own and something else as well.

@@ -107,8 +107,7 @@ func everyRole(ops []string, why string) []need {
 	return all
 }
 
-// grants are the least rights of a purpose for a job with these topics. A role that the purpose does not know is an error of
-// this program: a right that is missing shows too late.
+// grants are the least rights of a purpose for a job with these topics.
 func (p purpose) grants(app string, wants []topics.Want) []grant {
 	var all []grant
 	for _, w := range wants {
@@ -162,7 +161,8 @@ func newACLs(c *cli) *cobra.Command {
 		Short: "Print the least rights of the job, by purpose",
 		Long: "acls prints what each use of the job needs on topics, group and transactional ids, and nothing more: derived from the job itself, without asking\n" +
 			"a broker. READ, WRITE and DELETE imply DESCRIBE. The purposes are " + strings.Join(purposeNames(), ", ") + ";\n" +
-			"look is tail, verify, lag, dlq list and tx list. Each can be another principal. --commands prints lines for kafka-acls.sh instead.",
+			"look is tail, verify, lag, dlq list and tx list. Each can be another principal. --commands prints lines for kafka-acls.sh instead.\n\n" +
+			"The prefix of the transactional ids is that of another job too whose application.id begins with this one and a dash.",
 		Example: "  processor acls --for run\n  processor acls --for run,look --commands --principal User:ledger > grant.sh",
 	}
 	configFlags(cmd, groupConnection, groupApplication)

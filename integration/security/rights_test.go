@@ -168,11 +168,11 @@ func TestThePrintedRightsOfRunAreEnoughAndEachIsNeeded(t *testing.T) {
 	must(t, b.admin, nil, "topics", "apply")
 	b.feed(t, 1)
 	b.enough(t)
-	for _, r := range rights {
-		t.Run("at start without "+r.String(), func(t *testing.T) { b.neededAtStart(t, r) })
+	for i, r := range rights {
+		t.Run("at start without "+r.String(), func(t *testing.T) { b.neededAtStart(t, r, 10+i) })
 	}
-	for _, r := range rights {
-		t.Run("running without "+r.String(), func(t *testing.T) { b.neededWhileRunning(t, r) })
+	for i, r := range rights {
+		t.Run("running without "+r.String(), func(t *testing.T) { b.neededWhileRunning(t, r, 30+i) })
 	}
 	last := start(t, b.as("run"), nil)
 	last.untilLagIsZero(t, b.admin)
@@ -183,7 +183,7 @@ func TestThePrintedRightsOfRunAreEnoughAndEachIsNeeded(t *testing.T) {
 // feed writes events of which a few are refused and a few are dead letters.
 func (b *bank) feed(t *testing.T, seed int) {
 	t.Helper()
-	must(t, b.admin, nil, "feed", "--generate", "200", "--accounts", "50", "--seed", fmt.Sprint(seed), "--malformed", "5%", "--duplicates", "5%")
+	must(t, b.admin, nil, "feed", "--generate", "200", "--accounts", "50", "--seed", fmt.Sprint(seed), "--malformed", "5%", "--duplicates", "20%")
 }
 
 // enough processes, rebalances, restarts after a kill, restores and writes dead letters, and no request is denied.
@@ -217,11 +217,11 @@ func namesTheRight(text string, r right) error {
 	return nil
 }
 
-func (b *bank) neededAtStart(t *testing.T, r right) {
+func (b *bank) neededAtStart(t *testing.T, r right, seed int) {
 	b.revoke(t, "run", r)
 	defer b.grant(t, "run", r)
-	b.feed(t, 4)
-	p := start(t, b.as("run"), nil, "--leave")
+	b.feed(t, seed)
+	p := start(t, b.as("run"), nil, "--group-instance-id", "one")
 	select {
 	case <-p.Done():
 	case <-time.After(30 * time.Second):
@@ -235,15 +235,15 @@ func (b *bank) neededAtStart(t *testing.T, r right) {
 	t.Logf("exit %d\n%s%s", p.ExitCode(), lineOf(said, "error:"), lineOf(said, "hint:"))
 }
 
-func (b *bank) neededWhileRunning(t *testing.T, r right) {
-	if r.op == "DESCRIBE_CONFIGS" {
-		return // asked for at start alone
+func (b *bank) neededWhileRunning(t *testing.T, r right, seed int) {
+	if r.op == "DESCRIBE_CONFIGS" || r.op == "READ" && strings.HasSuffix(r.name, "-state") {
+		return // asked for at a start, and at a restore
 	}
-	p := start(t, b.as("run"), nil, "--leave")
+	p := start(t, b.as("run"), nil, "--group-instance-id", "one")
 	p.untilLagIsZero(t, b.admin)
 	b.revoke(t, "run", r)
 	defer b.grant(t, "run", r)
-	b.feed(t, 5)
+	b.feed(t, seed)
 	kafkatest.Within(t, 30*time.Second, "a word about "+r.String(), func(context.Context) error {
 		if err := namesTheRight(p.said(t), r); err != nil {
 			return fmt.Errorf("%w:\n%s", err, p.said(t))

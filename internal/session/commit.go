@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/internal/mutant"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // Offset is what a transaction commits for one partition: our own position, never the client's, so that a polled batch may
@@ -67,7 +69,7 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 	}
 	blamed, cause := blame(failures)
 	if cause != nil {
-		return s.end(Outcome{Unknown, cause, blamed})
+		return s.end(Outcome{Unknown, s.denied(cause, offsets), blamed})
 	}
 	if len(failures) > 0 {
 		return s.abort(ctx, errRefused, failures)
@@ -90,7 +92,7 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 	case errors.Is(err, ErrTokenLost), errors.Is(err, errRefused): // our own refusal: no commit was attempted
 		return s.end(Outcome{Aborted, err, s.failed()})
 	case err != nil:
-		return s.end(Outcome{Unknown, err, nil})
+		return s.end(Outcome{Unknown, s.denied(err, offsets), nil})
 	case !asked:
 		return s.end(Outcome{Aborted, errRevoked, nil})
 	case mutant.On("no-verification-after-false-nil"):
@@ -98,6 +100,17 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 	default:
 		return s.end(Outcome{Unknown, errUncertain, nil})
 	}
+}
+
+// denied names the right that a commit lacked.
+func (s *Session) denied(err error, offsets []Offset) error {
+	asked := topics.Asked{Right: "READ", Group: s.cfg.App, TransactionalID: s.id}
+	for _, o := range offsets {
+		if asked.Topic == "" || strings.Contains(err.Error(), "topic "+o.Topic+" ") { // the client's words name the one that it failed on
+			asked.Topic = o.Topic
+		}
+	}
+	return asked.Explain(err)
 }
 
 func (s *Session) end(o Outcome) Outcome {
@@ -178,22 +191,22 @@ func live(offsets []Offset) error {
 }
 
 func offsetTopics(offsets []Offset) []kmsg.TxnOffsetCommitRequestTopic {
-	var topics []kmsg.TxnOffsetCommitRequestTopic
+	var named []kmsg.TxnOffsetCommitRequestTopic
 	at := map[string]int{}
 	for _, o := range offsets {
 		i, ok := at[o.Topic]
 		if !ok {
-			i = len(topics)
+			i = len(named)
 			at[o.Topic] = i
 			t := kmsg.NewTxnOffsetCommitRequestTopic()
 			t.Topic = o.Topic
-			topics = append(topics, t)
+			named = append(named, t)
 		}
 		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = o.Partition, o.Next, -1, kmsg.StringPtr(o.Metadata)
-		topics[i].Partitions = append(topics[i].Partitions, p)
+		named[i].Partitions = append(named[i].Partitions, p)
 	}
-	return topics
+	return named
 }
 
 // commitOutside is the sabotage of the mutant offsets-outside-transaction: a plain offset commit ahead of the transaction's.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/topics"
 )
 
 // Fate is what an error means for the session it came from.
@@ -85,7 +87,7 @@ func blame(failures []Failure) (records []Failure, other error) {
 // producing gives a failed produce that is not the record's fault the fate it has: a topic that is missing or refuses us
 // needs a person, everything else a new session.
 func producing(f Failure) error {
-	err := fmt.Errorf("produce to topic %q: %w", f.Record.Topic, f.Err)
+	err := fmt.Errorf("produce to topic %q: %w", f.Record.Topic, topics.Asked{Right: "WRITE", Topic: f.Record.Topic}.Explain(f.Err))
 	if errors.Is(f.Err, kerr.UnknownTopicOrPartition) || errors.Is(f.Err, kerr.PolicyViolation) {
 		return &FatalError{err}
 	}

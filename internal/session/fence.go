@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/topics"
 )
 
 // TransactionalID returns the id of a worker: stable across restarts, unique among live workers.
@@ -44,10 +46,10 @@ func fenceOnce(ctx context.Context, client *kgo.Client, id string, timeout time.
 	req.TransactionTimeoutMillis = int32(timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = -1, -1
 	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return err
+	if err != nil { // no coordinator is named to whom the id is denied
+		return topics.Asked{TransactionalID: id}.Explain(err)
 	}
-	return kerr.ErrorForCode(resp.ErrorCode)
+	return topics.Asked{TransactionalID: id}.Explain(kerr.ErrorForCode(resp.ErrorCode))
 }
 
 // Leave removes static members from the group at once, alive or dead. A member that is not there is no error.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/topics"
 )
 
 // Config is what a session needs. All fields but Client are required.
@@ -115,7 +117,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	close(s.opened)
 	if _, _, err := gts.Client().ProducerID(ctx); err != nil {
 		s.Close(ctx)
-		return nil, fmt.Errorf("producer id of %q: %w", s.id, err)
+		return nil, fmt.Errorf("producer id of %q: %w", s.id, topics.Asked{TransactionalID: s.id}.Explain(err))
 	}
 	return s, nil
 }
@@ -236,7 +238,7 @@ type producer struct {
 func (s *Session) Begin(ctx context.Context) (err error) {
 	s.dropUnassigned()
 	if s.begun.id, s.begun.epoch, err = s.gts.Client().ProducerID(ctx); err != nil {
-		return fmt.Errorf("producer id: %w", err)
+		return fmt.Errorf("producer id: %w", topics.Asked{TransactionalID: s.id}.Explain(err))
 	}
 	s.mu.Lock()
 	s.failures = nil
