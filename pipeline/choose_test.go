@@ -218,6 +218,16 @@ func TestInputThatWaitsIsNotFetchedWithoutBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := l.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.abort(t.Context(), errors.New("test")); err != nil { // what waits comes again, and is bounded again
+		t.Fatal(err)
+	}
+	if in.held || len(in.queue) > 0 {
+		t.Errorf("held %v, %d records are queued after an abort", in.held, len(in.queue))
+	}
+	l.until("the queue is long again", func() bool { return in.held })
 	if len(in.queue) > maxQueued+maxPoll || o.task.Next("in") != 0 {
 		t.Errorf("%d records are queued, %d processed: want at most %d, none", len(in.queue), o.task.Next("in"), maxQueued+maxPoll)
 	}

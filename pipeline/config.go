@@ -26,7 +26,7 @@ type Config struct {
 	TransactionTimeout time.Duration // transaction.timeout.ms; 20 s
 	SessionTimeout     time.Duration // session.timeout.ms; 10 s
 	HeartbeatInterval  time.Duration // heartbeat.interval.ms; 3 s
-	MaxTaskIdle        time.Duration // max.task.idle.ms: how long a task waits for an input that is not caught up; 0 = it does not
+	MaxTaskIdle        time.Duration // max.task.idle.ms: how long a task waits for an input of which the broker has more; 0 = it does not (Kafka Streams' 0 waits for that without bound)
 	RebalanceTimeout   time.Duration // rebalance timeout (max.poll.interval.ms); 15 s
 	DrainTimeout       time.Duration // drain.timeout.ms: bound of the last commit and of closing; 10 s
 

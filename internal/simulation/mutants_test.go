@@ -30,7 +30,7 @@ func sabotages() []sabotage {
 		{"merge-before-commit", "output-refused", []string{"I5", "I1", "chain", "lost"}},
 		{"no-verification-after-false-nil", "applied-but-unknown", []string{"duplicate", "state", "I1", "I2"}},
 		{"commit-for-dead-token", "dead-token", []string{"dead token"}},
-		{"split-task", "task-moves", []string{"chain", "duplicate", "lost", "state", "I1", "I2"}},
+		{"split-task", "task-moves", []string{"I2", "I1", "chain", "duplicate", "lost", "state"}},
 		{"purge-above-committed", "hop-killed-while-it-purges", []string{"I4"}},
 		{"timer-outside-savepoint", "hop-restart", []string{"timer"}},
 		{"foreign-handle", "foreign-handle", []string{"foreign"}},
