@@ -4,26 +4,32 @@ package pipeline
 type InputStatus struct {
 	Topic       string `json:"topic"`
 	AppliedNext int64  `json:"applied_next"`
-	EndNext     int64  `json:"end_next"` // high watermark as last fetched, -1 unknown
+	EndNext     *int64 `json:"end_next"` // high watermark as last fetched, nil (null) unknown
 }
 
 // progress returns how far a task's inputs are committed.
 func (o *ownedTask) progress() []InputStatus {
 	inputs := make([]InputStatus, len(o.inputs))
 	for i, in := range o.inputs {
-		inputs[i] = InputStatus{in.Topic, o.task.committedNext(in.Topic), in.end}
+		inputs[i] = InputStatus{Topic: in.Topic, AppliedNext: o.task.committedNext(in.Topic)}
+		if end := in.end; end >= 0 {
+			inputs[i].EndNext = &end
+		}
 	}
 	return inputs
 }
 
-func sum(inputs []InputStatus) (applied, end int64) {
+// sum adds the offsets up; one end that is unknown makes the sum unknown.
+func sum(inputs []InputStatus) (applied int64, end *int64) {
+	total, known := int64(0), len(inputs) > 0
 	for _, in := range inputs {
 		applied += in.AppliedNext
-		if in.EndNext < 0 || end < 0 {
-			end = -1
-		} else {
-			end += in.EndNext
+		if known = known && in.EndNext != nil; known {
+			total += *in.EndNext
 		}
 	}
-	return applied, end
+	if !known {
+		return applied, nil
+	}
+	return applied, &total
 }

@@ -49,7 +49,7 @@ type TaskStatus struct {
 	Worker        int              `json:"worker"`
 	State         TaskState        `json:"state"`
 	AppliedNext   int64            `json:"applied_next"` // sum over the inputs
-	EndNext       int64            `json:"end_next"`     // sum over the inputs, -1 when one of them is unknown; less AppliedNext it is the lag
+	EndNext       *int64           `json:"end_next"`     // sum over the inputs, nil (null) when one of them is unknown; less AppliedNext it is the lag
 	Inputs        []InputStatus    `json:"inputs"`       // by order of declaration
 	TxnSeq        uint64           `json:"txn_seq"`
 	StateBytes    int64            `json:"state_bytes"`
@@ -139,7 +139,7 @@ func (b *board) task(id TaskID, change func(*TaskStatus)) {
 	defer b.mu.Unlock()
 	t, ok := b.tasks[id]
 	if !ok {
-		t = TaskStatus{Task: id.String(), Stage: id.Stage, Partition: id.Partition, EndNext: -1}
+		t = TaskStatus{Task: id.String(), Stage: id.Stage, Partition: id.Partition}
 	}
 	change(&t)
 	b.tasks[id] = t

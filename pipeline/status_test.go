@@ -1,10 +1,33 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 )
+
+// Unknown is never a number: a script would take -1 for one.
+func TestStatusHasNoNumberForWhatIsUnknown(t *testing.T) {
+	end := int64(7)
+	known, unknown := InputStatus{Topic: "a", AppliedNext: 5, EndNext: &end}, InputStatus{Topic: "b", AppliedNext: 3}
+	if applied, sum := sum([]InputStatus{known, known}); applied != 10 || sum == nil || *sum != 14 {
+		t.Errorf("%d, %v", applied, sum)
+	}
+	for _, inputs := range [][]InputStatus{nil, {known, unknown}, {unknown, known}} {
+		if _, sum := sum(inputs); sum != nil {
+			t.Errorf("%v end at %d", inputs, *sum)
+		}
+	}
+	b := newBoard()
+	b.task(TaskID{Stage: "s"}, func(*TaskStatus) {})
+	b.worker(0, func(*WorkerStatus) {})
+	workers, tasks := b.snapshot()
+	text, err := json.Marshal(Status{Workers: workers, Tasks: tasks})
+	if err != nil || !strings.Contains(string(text), `"end_next":null`) || strings.Contains(string(text), "-1") || strings.Contains(string(text), "last_commit") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
 
 func TestProgressOfARestoreIsSaidInWords(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
