@@ -81,7 +81,7 @@ func (p *planner) checkUnknown(t *topic) []finding {
 	if len(unknown) == 0 {
 		return nil
 	}
-	return []finding{{Reason: Reason{Level: LevelNote, Key: unknown[0], Cause: "not reported by the broker, so not checked: " + strings.Join(unknown, ", ")}}}
+	return []finding{{Reason: Reason{Level: LevelNote, Key: strings.Join(unknown, ", "), Cause: "not reported by the broker, so not checked"}}}
 }
 
 // mattering are the configs that some check reads for a topic of these roles.
