@@ -210,6 +210,14 @@ func TestFixedKeysAcceptTheirOneValue(t *testing.T) {
 	}
 }
 
+func TestConfigShowFindsFilesThatRunWouldRefuse(t *testing.T) {
+	c, stdout, stderr := newTestCLI()
+	code := c.execute(t.Context(), []string{"config", "show", "--security-protocol", "SSL", "--ssl-truststore-location", "/nowhere/ca.pem"})
+	if code != exitUsage || !strings.Contains(stdout.String(), "ssl.truststore.location") || !strings.Contains(stderr.String(), "/nowhere/ca.pem") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+}
+
 func TestSecretsNeverAppear(t *testing.T) {
 	const password = "hunter2-hunter2"
 	file := writeFile(t, "password", password+"\n")

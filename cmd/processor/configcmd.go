@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -88,9 +89,11 @@ func newConfigShow(c *cli) *cobra.Command {
 		for i, e := range s.entries {
 			rows[i] = shownSetting{e.key.name, e.shown(), e.place}
 		}
-		return printList(c, []string{"key", "value", "from"}, rows, func(r shownSetting) []string {
+		err = printList(c, []string{"key", "value", "from"}, rows, func(r shownSetting) []string {
 			return []string{r.Key, r.Value, r.From}
 		})
+		_, unusable := s.clientOptions(nil) // files that run would refuse
+		return errors.Join(err, unusable)
 	}
 	return cmd
 }

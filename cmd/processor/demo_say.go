@@ -47,7 +47,7 @@ func (d *demo) sayBack(open int) {
 		d.runs, d.child.pid(), milliseconds(d.child.back), thousands(d.child.restored), plural(open, "transaction"))
 }
 
-func (d *demo) sayResult(r verify.Report, digest string, accounts int) {
+func (d *demo) sayResult(r verify.Report, digest string) {
 	f := d.feeder
 	d.say("")
 	d.say("fed       %s events, made to become %s applied, %s refused, %s duplicates, %s dead letters", thousands(int64(f.fed)),
@@ -56,7 +56,7 @@ func (d *demo) sayResult(r verify.Report, digest string, accounts int) {
 		thousands(r.Applied), thousands(sum(r.Rejected)), thousands(r.Duplicates), thousands(sum(r.DeadLetters)))
 	d.sayCounts("refused", r.Rejected)
 	d.sayCounts("letters", r.DeadLetters)
-	d.say("balances  %d accounts, digest %s (the same for the same --seed)", accounts, digest)
+	d.say("balances  %d accounts, digest %s (the same for the same --seed)", r.Accounts, digest)
 	for _, currency := range slices.Sorted(maps.Keys(r.Sums)) {
 		d.say("  %s     %s", currency, sumText(r.Sums[currency]))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/devbroker"
+	"github.com/tallystick/tallystick/internal/verify"
 	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -39,6 +40,16 @@ func TestDemoSurvivesItsKillsAndSaysSoInFortyLines(t *testing.T) {
 	}
 	if len(digests) != 2 || digests[0] != digests[1] {
 		t.Errorf("the same seed gives %v", digests)
+	}
+}
+
+// The demo counts accounts as verify does: one that exists only in refused updates is none.
+func TestDemoCountsTheAccountsThatVerifyCounts(t *testing.T) {
+	c, stdout, _ := newTestCLI()
+	d := &demo{c: c, feeder: &demoFeeder{}}
+	d.sayResult(verify.Report{Accounts: 53}, "d1gest")
+	if !strings.Contains(stdout.String(), "balances  53 accounts, digest d1gest") {
+		t.Error(stdout)
 	}
 }
 

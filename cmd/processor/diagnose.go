@@ -26,6 +26,7 @@ type diagnosis struct {
 }
 
 var diagnoses = []diagnosis{
+	{is(pipeline.ErrDuplicateInstance), exitFailed, "nothing is lost or doubled, and one of the two goes on; a supervisor that starts this one again lets them take turns"},
 	{is(pipeline.ErrNotDrained), exitFailed, "nothing is lost: the next start with the same state.dir decides what was open"},
 	{is(kerr.SaslAuthenticationFailed), exitFailed, "the broker knows no such user or password: check sasl.username and sasl.password"},
 	{is(kerr.UnsupportedSaslMechanism), exitFailed, "the broker does not offer this sasl.mechanism: ask for its sasl.enabled.mechanisms"},

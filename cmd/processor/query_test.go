@@ -17,7 +17,7 @@ import (
 func runningJob(t *testing.T, events int) (admin string) {
 	t.Helper()
 	_, cfg := startJob(t)
-	p := spawn(t, runFlags(cfg)...)
+	p := spawn(t, append(runFlags(cfg), "--num-stream-threads", "1")...)
 	admin = strings.TrimPrefix(p.adminURL(t), "http://")
 	client := feedSome(t, cfg, events)
 	if err := newOnlooker(client, cfg.ApplicationID).awaitCommitted(t.Context(), topology.Credits.Name); err != nil {
@@ -106,7 +106,7 @@ func wantRefusals(t *testing.T, admin string) {
 
 func TestQueryFindsWhereAnEventWasFirstSeen(t *testing.T) {
 	_, cfg := startJob(t)
-	p := spawn(t, runFlags(cfg)...)
+	p := spawn(t, append(runFlags(cfg), "--num-stream-threads", "1")...)
 	admin := strings.TrimPrefix(p.adminURL(t), "http://")
 	client := feedSome(t, cfg, 50)
 	if err := newOnlooker(client, cfg.ApplicationID).awaitCommitted(t.Context(), topology.Credits.Name); err != nil {

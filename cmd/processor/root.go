@@ -41,8 +41,10 @@ func newRoot(c *cli) *cobra.Command {
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fail(exitUsage, err, "see "+cmd.CommandPath()+" --help")
+		return fail(exitUsage, inWords(err), "see "+cmd.CommandPath()+" --help")
 	})
+	root.Version = readVersion().String()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().VarP(&c.format, "output", "o", "format of stdout: table, json or jsonl")
 	root.AddCommand(subcommands(c)...)
 	_ = root.RegisterFlagCompletionFunc("output", completeFormat) // fails only for a flag that does not exist

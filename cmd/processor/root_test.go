@@ -41,6 +41,12 @@ func TestExitCodesOfUsage(t *testing.T) {
 		{[]string{"tail"}, exitUsage, "processor tail takes one topic"},
 		{[]string{"tail", "a", "b"}, exitUsage, "processor tail takes one topic"},
 		{[]string{"tail", "a", "--limit", "-1"}, exitUsage, "--limit -1"},
+		{[]string{"tail", "a", "--limit", "x"}, exitUsage, `--limit "x": not a whole number`},
+		{[]string{"tail", "a", "-p", "x"}, exitUsage, `--partition "x": not whole numbers separated by commas`},
+		{[]string{"verify", "--patience", "40"}, exitUsage, `--patience "40": not a duration with its unit, such as 40s or 5m`},
+		{[]string{"demo", "--keep=maybe"}, exitUsage, `--keep "maybe": neither true nor false`},
+		{[]string{"tail", "a", "-f", "%v", "-o", "json"}, exitUsage, "--format and -o json"},
+		{[]string{"--version"}, exitOK, ""},
 	} {
 		cli, stdout, stderr := newTestCLI()
 		if code := cli.execute(t.Context(), c.args); code != c.code {
@@ -52,6 +58,20 @@ func TestExitCodesOfUsage(t *testing.T) {
 		if c.code != exitOK && (stdout.Len() > 0 || strings.Count(stderr.String(), "error: ") != 1 || !strings.Contains(stderr.String(), "\nhint: ")) {
 			t.Errorf("%q prints %q on stdout and %q on stderr", c.args, stdout, stderr)
 		}
+	}
+}
+
+func TestVersionIsAFlagToo(t *testing.T) {
+	var said [2]string
+	for i, args := range [][]string{{"version"}, {"--version"}} {
+		c, stdout, stderr := newTestCLI()
+		if code := c.execute(t.Context(), args); code != exitOK || stderr.Len() > 0 {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+		said[i] = stdout.String()
+	}
+	if said[0] == "" || said[0] != said[1] {
+		t.Errorf("%q and %q", said[0], said[1])
 	}
 }
 
@@ -72,6 +92,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{&net.DNSError{Err: "no such host", Name: "kafka"}, exitUnavailable, "cannot be resolved"},
 		{context.DeadlineExceeded, exitUnavailable, "in time"},
 		{fmt.Errorf("topic x: %w", context.DeadlineExceeded), exitUnavailable, "in time"},
+		{fmt.Errorf("worker 0: %w", pipeline.ErrDuplicateInstance), exitFailed, "one of the two goes on"},
 		{kerr.NotLeaderForPartition, exitUnavailable, "try again"},
 		{fmt.Errorf("topic a b: %w", kerr.InvalidTopicException), exitUsage, "a topic name"},
 		{&fs.PathError{Op: "mkdir", Path: "/proc/x", Err: syscall.ENOENT}, exitFailed, ""},

@@ -125,6 +125,9 @@ func (t *tailer) start(ctx context.Context) error {
 		return err
 	}
 	for _, b := range bounds {
+		if at := begin(b); at > b.end {
+			fmt.Fprintf(t.cli.stderr, "partition %d: offset %d is beyond the end %d: beginning at the end\n", b.partition, at, b.end)
+		}
 		t.reader.cursors = append(t.reader.cursors, t.cursor(ctx, b, begin(b)))
 	}
 	return nil
@@ -245,6 +248,9 @@ type tailPrinter struct {
 
 func newTailPrinter(c *cli, f tailFlags) (*tailPrinter, error) {
 	p := &tailPrinter{w: bufio.NewWriterSize(c.stdout, 64<<10)}
+	if f.layout != "" && c.format != "" {
+		return nil, fmt.Errorf("--format and -o %s: give one of them", c.format)
+	}
 	if f.layout != "" {
 		formatter, err := kgo.NewRecordFormatter(f.layout)
 		if err != nil {

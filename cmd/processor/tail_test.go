@@ -225,6 +225,18 @@ func TestTailBeginsWhereItIsTold(t *testing.T) {
 	}
 }
 
+func TestTailSaysThatAnOffsetIsBeyondTheEnd(t *testing.T) {
+	b, cl := testBroker(t, "events", 1, nil)
+	produce(t, cl, rec(0, "k", "v"))
+	_, said, code := processor(t, b, "", "tail", "events", "--from", "1000", "--to-end")
+	if code != exitOK || !strings.Contains(said, "partition 0: offset 1000 is beyond the end 1: beginning at the end") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if _, said, _ = processor(t, b, "", "tail", "events", "--from", "1", "--to-end"); strings.Contains(said, "beyond") {
+		t.Errorf("the end itself is no mistake: %s", said)
+	}
+}
+
 func TestTailSaysWhatRetentionTookWhileItRead(t *testing.T) {
 	b, cl := testBroker(t, "events", 1, nil)
 	produce(t, cl, rec(0, "k", "1"), rec(0, "k", "2"), rec(0, "k", "3"))

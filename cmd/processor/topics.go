@@ -82,7 +82,12 @@ func (c *cli) planTopics(ctx context.Context, admin *topics.Admin, wants []topic
 	if err := steps.Refused(); err != nil {
 		return refusedTopics(err, "")
 	}
-	if len(steps.Pending()) > 0 {
+	if n := len(steps.Pending()); n > 0 {
+		are, them := "topics are", "them"
+		if n == 1 {
+			are, them = "topic is", "it"
+		}
+		fmt.Fprintf(c.stderr, "%d %s missing: processor topics apply creates %s\n", n, are, them)
 		return silent(exitUsage)
 	}
 	return nil

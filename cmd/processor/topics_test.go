@@ -45,6 +45,15 @@ func TestTopicsPlanAndApplyExitCodes(t *testing.T) {
 	}
 }
 
+func TestTopicsPlanSaysWhyItExits2(t *testing.T) {
+	b := emptyBroker(t)
+	for _, format := range []string{"table", "json"} {
+		if _, errs, code := processor(t, b, "", "topics", "plan", "-o", format); code != exitUsage || errs != "5 topics are missing: processor topics apply creates them\n" {
+			t.Errorf("-o %s: exit %d: %q", format, code, errs)
+		}
+	}
+}
+
 func TestTopicsPlanAsJSON(t *testing.T) {
 	b := emptyBroker(t)
 	out, _, code := processor(t, b, "", "topics", "plan", "-o", "json")

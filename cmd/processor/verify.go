@@ -29,8 +29,9 @@ func newVerify(c *cli) *cobra.Command {
 		Use:   "verify",
 		Short: "Judge from the topics alone whether every event has had exactly one outcome and every balance is right",
 		Long: "verify reads the job's topics, and only reads: it may run beside the job. It decides for every input what had to become of\n" +
-			"it and compares; it shares no code with the processor. Exit 0 when everything holds, 3 when something is violated (with\n" +
-			"the records that prove it), 5 when the topics do not hold enough to decide.",
+			"it and compares; it shares no code with the processor.\n\n" +
+			"Exit codes: 0 everything holds; 2 wrong flags or configuration; 3 something is violated (the records that prove it are printed);\n" +
+			"4 a topic is missing, or application.id is wrong; 5 the topics do not hold enough to decide, or no broker answers; 1 anything else.",
 		Example: "  processor verify --bootstrap-servers kafka-1:9092\n  processor verify -o json | jq .violations",
 	}
 	configFlags(cmd, groupConnection)
@@ -72,7 +73,7 @@ func (c *cli) verify(ctx context.Context, cfg Config, o auditOptions) error {
 	report, err := audit(ctx, cfg, o)
 	p.done()
 	if err != nil && report.Inputs == 0 && report.OK() {
-		return undecided(err)
+		return undecided(wrongJob(cfg.ApplicationID, err))
 	}
 	if err := printOne(c, newVerdict(report, err), reportText(report, err)); err != nil {
 		return err
@@ -81,6 +82,14 @@ func (c *cli) verify(ctx context.Context, cfg Config, o auditOptions) error {
 		return fail(exitCheckFailed, errors.Join(errViolated, err), "keep the topics as they are: the records above are the evidence")
 	}
 	return undecided(err)
+}
+
+// wrongJob asks about the likeliest cause of a topic that is not there: its name is made of the application id.
+func wrongJob(app string, err error) error {
+	if code, _ := diagnose(err); code != exitNotFound {
+		return err
+	}
+	return fail(exitNotFound, err, fmt.Sprintf("is application.id %q right? it is part of the topics' names; processor topics plan shows what is missing", app))
 }
 
 // verdict is the report as JSON: a script reads its result, and not the absence of violations, which proves nothing where

@@ -132,6 +132,25 @@ func TestUndecidedIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestVerifyAsksWhetherTheApplicationIDIsRight(t *testing.T) {
+	_, cfg := startJob(t)
+	c, _, stderr := newTestCLI()
+	code := c.execute(t.Context(), []string{"verify", "--application-id", "ledgre", "--bootstrap-servers", strings.Join(cfg.BootstrapServers, ",")})
+	if code != exitNotFound || !strings.Contains(stderr.String(), `hint: is application.id "ledgre" right?`) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func TestVerifyHelpNamesEveryExitCode(t *testing.T) {
+	c, stdout, _ := newTestCLI()
+	c.execute(t.Context(), []string{"verify", "--help"})
+	for _, want := range []string{"0 everything holds", "2 ", "3 something is violated", "4 a topic is missing", "5 "} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
 func TestStartOffsets(t *testing.T) {
 	got, err := startOffsets([]string{"0=12", "3=0"})
 	if err != nil || !reflect.DeepEqual(got, map[int32]int64{0: 12, 3: 0}) {
