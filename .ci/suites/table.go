@@ -42,7 +42,10 @@ const fixedSeeds = "500"
 // linter is set by .ci/run, which installs the pinned version.
 const linter = "golangci-lint"
 
-func suites() []suite {
+func suites() []suite { return append(hermetic(), onKafka()...) }
+
+// hermetic are the suites that need no broker.
+func hermetic() []suite {
 	return []suite{
 		{name: "static", what: "format; vet with every build tag and for every system", limit: 8 * time.Minute, steps: []step{
 			{argv: []string{"sh", "-c", `bad=$(gofmt -l $(git ls-files '*.go')); test -z "$bad" || { echo "gofmt would change:"; echo "$bad"; exit 1; }`}},
@@ -93,9 +96,19 @@ func suites() []suite {
 			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants|TestEveryMutant", "./internal/simulation", "./state")},
 			must:  []string{"internal/simulation.TestMutants", "internal/simulation.TestEveryMutantHasAStory", "state.TestMutantsAreCaught"},
 		},
+	}
+}
+
+// onKafka are the suites on a real Apache Kafka.
+func onKafka() []suite {
+	return []suite{
 		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
 			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./broker", "./faults", "./inputs"))},
 			must:  []string{"integration/kafkatest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults", "integration/inputs.TestTwoInputsSurviveKillsAndRebalances"},
+		},
+		{name: "operator", what: "an operator in trouble on a real Apache Kafka: every way out of the command", limit: 6 * time.Minute,
+			steps: []step{kafka(test("5m", "./operator"))},
+			must:  []string{"integration/operator"},
 		},
 		{name: "security", what: "TLS, logins and rights on a real Apache Kafka", limit: 6 * time.Minute,
 			steps: []step{kafka(test("5m", "./security"))},
