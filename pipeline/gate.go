@@ -126,7 +126,7 @@ const proofTries = 5
 func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, a *session.Assignment) (err error) {
 	began := w.p.now()
 	if n := w.p.partitions[o.id.Stage]; o.id.Partition >= n {
-		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`", o.inputs[0].Topic, n, o.id.Partition)
+		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`; the way out is a topic with %d partitions, or to %s", o.inputs[0].Topic, n, o.id.Partition, n, startOver)
 	}
 	if len(a.Missing) > 0 {
 		return splitError(a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/state"
@@ -51,7 +52,7 @@ func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, commi
 		}
 	}
 	if marked && base.Digest() != m.Digest {
-		return o.violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication; to go on, use a new application.id", base.Digest(), m.TxnSeq, m.Digest)
+		return o.violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication; %s", base.Digest(), m.TxnSeq, m.Digest, startOver)
 	}
 	return w.checkInputs(ctx, o)
 }
@@ -63,7 +64,7 @@ func (o *ownedTask) violation(invariant, format string, args ...any) error {
 // proveStage checks that the marker was written by this stage, or by one that it may take over from.
 func (w *worker) proveStage(ctx context.Context, o *ownedTask, base state.Base, m state.Marker) error {
 	if n := w.p.partitions[o.id.Stage]; m.Partitions != n {
-		return o.violation("I1", "the state was written for %d partitions, topic %s has %d: keys have moved: go back to %d partitions, or use a new application.id", m.Partitions, o.inputs[0].Topic, n, m.Partitions)
+		return o.violation("I1", "the state was written for %d partitions, topic %s has %d: keys have moved: revert to %d partitions (make the topics again); or %s", m.Partitions, o.inputs[0].Topic, n, m.Partitions, startOver)
 	}
 	if err := state.CheckFingerprint(m.Fingerprint, o.stage.Fingerprint(m.Partitions), base.Orphans(), w.unread(ctx, o, m)); err != nil {
 		return fmt.Errorf("task %s: %w", o.id, err)
@@ -77,7 +78,7 @@ func (w *worker) proveInput(ctx context.Context, o *ownedTask, in *ownedInput, m
 	next, known := m.NextOf(in.Topic)
 	switch {
 	case !known && committed.Next >= 0 && m.TxnSeq == 0:
-		return o.violation("I1", "the group has committed offset %d of %s, the state topic %s has no marker: its records are gone, or the stage gained state: use a new application.id", committed.Next, in.Topic, o.stage.StateTopic())
+		return o.violation("I1", "the group has committed offset %d of %s, the state topic %s has no marker: its records are gone, or another program committed it and the stage gained state: revert; or %s", committed.Next, in.Topic, o.stage.StateTopic(), startOver)
 	case !known && committed.Next >= 0:
 		return o.violation("I1", "the marker knows no input %q, and the group has committed offset %d of it: another stage of this application read it before, or this one in an earlier version: stop the processors and delete the group's offset of this topic: it then starts by auto.offset.reset", in.Topic, committed.Next)
 	case !known:
@@ -110,16 +111,18 @@ type offsetMismatch struct{ invariant, text string }
 func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) *offsetMismatch {
 	meta, err := state.ParseMetadata(committed.Metadata)
 	switch {
+	case strings.HasPrefix(committed.Metadata, resetMark):
+		return &offsetMismatch{"I2", fmt.Sprintf("the group's offset %d is that of a reset that was begun and not finished: run `processor reset apply` again", committed.Next)}
 	case next < committed.Next:
-		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: if the offset was moved by hand, stop the processors and delete the group's offset of this topic: the marker then counts; if the state topic lost records, use a new application.id", next, committed.Next)}
+		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: if the offset was moved by hand, %s; if the state topic lost records, %s", next, committed.Next, toMarker, startOver)}
 	case next > committed.Next:
-		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: stop the processors and delete the group's offset of this topic: the marker then counts", next, committed.Next)}
+		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: %s", next, committed.Next, toMarker)}
 	case err != nil:
-		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: stop the processors and delete the group's offset of this topic: the marker then counts", committed.Next, err)}
+		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: %s", committed.Next, err, toMarker)}
 	case meta.TxnSeq != m.TxnSeq:
-		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d: they were not written together; use a new application.id", m.TxnSeq, meta.TxnSeq)}
+		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d: they were not written together; %s", m.TxnSeq, meta.TxnSeq, startOver)}
 	case meta.Digest != m.Digest:
-		return &offsetMismatch{"I2", fmt.Sprintf("the marker of transaction %d has digest %016x, the committed offset says %016x: they were not written together; use a new application.id", m.TxnSeq, m.Digest, meta.Digest)}
+		return &offsetMismatch{"I2", fmt.Sprintf("the marker of transaction %d has digest %016x, the committed offset says %016x: they were not written together; %s", m.TxnSeq, m.Digest, meta.Digest, startOver)}
 	}
 	return nil
 }
@@ -154,7 +157,7 @@ func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 			return err
 		}
 		if start > in.start {
-			return o.violation("I4", "retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, use a new application.id", start-in.start, in.Topic, in.Partition, in.start, start-1)
+			return o.violation("I4", "retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, %s", start-in.start, in.Topic, in.Partition, in.start, start-1, startOver)
 		}
 	}
 	return nil
@@ -163,10 +166,17 @@ func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 func (w *worker) checkEnd(ctx context.Context, o *ownedTask, in ownedInput) error {
 	end, err := session.EndOffset(ctx, w.p.admin, in.TopicPartition)
 	if err == nil && end < in.start {
-		return o.violation("I4", "%s/%d ends at offset %d and is applied up to %d: it lost acknowledged records, or was made anew: %s", in.Topic, in.Partition, end, in.start, startOver)
+		return o.violation("I4", "%s/%d ends at offset %d and is applied up to %d: it lost acknowledged records, or was made anew; to go on without them, %s", in.Topic, in.Partition, end, in.start, startOver)
 	}
 	return err
 }
 
-// startOver is the way out when nothing is left to go on from.
-const startOver = "to go on without them, start over (`processor reset plan` lists what that deletes), or use a new application.id"
+// The ways out of what no proof can mend.
+const (
+	// startOver gives the state up.
+	startOver = "start over (`processor reset plan` lists what that deletes), or use a new application.id"
+	// toMarker keeps it: what was applied is right, and what the group says is not.
+	toMarker = "stop the processors and run `processor reset apply --to-marker`, or delete the group's offsets of this topic: the marker then counts"
+	// resetMark begins the metadata of offsets while a reset is under way.
+	resetMark = "tallystick/reset "
+)

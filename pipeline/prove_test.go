@@ -95,27 +95,29 @@ func (p *proof) try(t *testing.T) error {
 
 // Nothing is processed on ground that is not proven, and the error says which proof failed.
 func TestTaskStopsUnderTheNameOfTheProofThatFails(t *testing.T) {
+	const over, marker = "processor reset plan", "reset apply --to-marker"
 	for _, c := range []struct {
-		name, invariant, says string
-		damage                func(p *proof)
+		name, invariant, says, way string
+		damage                     func(p *proof)
 	}{
-		{"state behind the offset", "I1", "applied up to offset 4", func(p *proof) { p.marker.Next[0].AppliedNext = 4 }},
-		{"state ahead of the offset", "I1", "applied up to offset 6", func(p *proof) { p.marker.Next[0].AppliedNext = 6 }},
-		{"offset without state", "I1", "has no marker", func(p *proof) { p.unmarked = true }},
-		{"marker of another input", "I1", "knows no input", func(p *proof) { p.marker.Next[0].Topic = "old" }},
-		{"another partition count", "I1", "keys have moved", func(p *proof) { p.marker.Partitions = 2 }},
-		{"offset without metadata", "I2", "set by another tool", func(p *proof) { p.committed.Metadata = "" }},
-		{"offset of another transaction", "I2", "not written together", func(p *proof) { p.committed.Metadata = metadata(4, 0) }},
-		{"offset of other contents", "I2", "has digest", func(p *proof) { p.committed.Metadata = metadata(3, 9) }},
-		{"contents are not the marker's", "I3", "lost or resurrected keys", func(p *proof) { p.marker.Digest, p.committed.Metadata = 9, metadata(3, 9) }},
-		{"unread input is gone", "I4", "deleted 1 records", func(p *proof) { p.deleteInputBefore(t, 6) }},
+		{"state behind the offset", "I1", "applied up to offset 4", marker, func(p *proof) { p.marker.Next[0].AppliedNext = 4 }},
+		{"state ahead of the offset", "I1", "applied up to offset 6", marker, func(p *proof) { p.marker.Next[0].AppliedNext = 6 }},
+		{"offset without state", "I1", "has no marker", over, func(p *proof) { p.unmarked = true }},
+		{"marker of another input", "I1", "knows no input", "delete the group's offset", func(p *proof) { p.marker.Next[0].Topic = "old" }},
+		{"another partition count", "I1", "keys have moved", over, func(p *proof) { p.marker.Partitions = 2 }},
+		{"offset without metadata", "I2", "set by another tool", marker, func(p *proof) { p.committed.Metadata = "" }},
+		{"offset of another transaction", "I2", "not written together", over, func(p *proof) { p.committed.Metadata = metadata(4, 0) }},
+		{"offset of other contents", "I2", "has digest", over, func(p *proof) { p.committed.Metadata = metadata(3, 9) }},
+		{"contents are not the marker's", "I3", "lost or resurrected keys", over, func(p *proof) { p.marker.Digest, p.committed.Metadata = 9, metadata(3, 9) }},
+		{"reset in the middle", "I2", "begun and not finished", "reset apply", func(p *proof) { p.committed.Metadata = "tallystick/reset to=5" }},
+		{"unread input is gone", "I4", "deleted 1 records", over, func(p *proof) { p.deleteInputBefore(t, 6) }},
 	} {
 		p := newProof(t)
 		c.damage(p)
 		err := p.try(t)
 		var v *ViolationError
-		if !errors.As(err, &v) || v.Invariant != c.invariant || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: got %v, want %s", c.name, err, c.invariant)
+		if !errors.As(err, &v) || v.Invariant != c.invariant || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.way) {
+			t.Errorf("%s: got %v, want %s with its way out, %s", c.name, err, c.invariant, c.way)
 		}
 	}
 }
