@@ -93,8 +93,8 @@ func hermetic() []suite {
 			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestSeedsOfTwoInputs", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestEveryCrashPointOfTwoInputs", "internal/simulation.TestScenarios"},
 		},
 		{name: "mutants", what: "each sabotage of the engine is caught", limit: 5 * time.Minute, show: true,
-			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants|TestEveryMutant", "./internal/simulation", "./state")},
-			must:  []string{"internal/simulation.TestMutants", "internal/simulation.TestEveryMutantHasAStory", "state.TestMutantsAreCaught"},
+			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants|TestEveryMutant", "./internal/simulation", "./state", "./pipelinetest")},
+			must:  []string{"internal/simulation.TestMutants", "internal/simulation.TestEveryMutantHasAStory", "state.TestMutantsAreCaught", "pipelinetest.TestMutantsOfTheEngineDoNotPassCrash"},
 		},
 	}
 }

@@ -85,3 +85,34 @@ func TestStartNamesTheWayOutWhenThePortIsTaken(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestEvictRemovesStaticMembersThatAreGone(t *testing.T) {
+	b, cl, ctx := start(t, devbroker.Options{})
+	if _, err := kadm.NewClient(cl).CreateTopics(ctx, 1, 1, nil, "input"); err != nil {
+		t.Fatal(err)
+	}
+	member, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.ConsumerGroup("group"), kgo.InstanceID("one"), kgo.ConsumeTopics("input"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	stable := func(members int) bool {
+		groups, err := kadm.NewClient(cl).DescribeGroups(ctx, "group")
+		return err == nil && groups["group"].State == "Stable" && len(groups["group"].Members) == members
+	}
+	for !stable(1) {
+		if ctx.Err() != nil {
+			t.Fatal("the member never joined")
+		}
+	}
+	if gone, err := devbroker.Evict(ctx, cl, "group", map[string]bool{"one": true}); err != nil || len(gone) != 0 {
+		t.Errorf("a live member: evicted %v, %v", gone, err)
+	}
+	member.Close() // a static member does not leave
+	if gone, err := devbroker.Evict(ctx, cl, "group", nil); err != nil || len(gone) != 1 || gone[0] != "one" {
+		t.Errorf("a dead member: evicted %v, %v", gone, err)
+	}
+	if gone, err := devbroker.Evict(ctx, cl, "group", nil); err != nil || len(gone) != 0 {
+		t.Errorf("an empty group: evicted %v, %v", gone, err)
+	}
+}
