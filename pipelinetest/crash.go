@@ -74,11 +74,11 @@ type kit struct {
 // pipeline writes itself, since each transaction takes some, and repartition topics, which are trimmed.
 //
 // Before that the pipeline runs undisturbed, and a handler that is no function of record, stores and record time is told so: each
-// record is processed twice; the same inputs run twice, in one transaction and in one for each record; and the process is
+// record is processed twice; the same inputs run twice, in one transaction and in one for each record (fifty at most); and the process is
 // restarted in between. What gives the same each time within a test is not noticed: the current day, an answer from a network that
 // does not change, a goroutine that is always in time.
 //
-// It needs Go alone: no build tag, no container. A few dozen inputs take a few seconds; with -short, every fourth crash point is
+// It needs Go alone: no build tag, no container. A few dozen inputs take some ten seconds; more inputs reach no other crash points; with -short, every fourth crash point is
 // tried. t may be nil, in an Example: then what would fail the test panics.
 func Crash(t testing.TB, build func() *pipeline.Pipeline, in *Inputs, cfg CrashConfig) {
 	if t == nil {
@@ -188,7 +188,7 @@ func impureOrStopped(failure string) string {
 
 // undisturbed runs the pipeline without a crash, in every way that must not make a difference.
 func (k *kit) undisturbed(ctx context.Context) (calm outcome, failure string) {
-	all, each := k.cut(1, nil), k.cut(len(k.inputs), nil)
+	all, each := k.cut(1, nil), k.cut(oneByOne, nil)
 	calm, err := k.carry(ctx, plan{cuts: all, workers: 1})
 	if err != nil {
 		return calm, "undisturbed run: " + err.Error()
@@ -295,6 +295,9 @@ func (k *kit) crashes(ctx context.Context, seed uint64, calm outcome) string {
 	k.t.Logf("crash: pipeline %q, seed %d: %d crash points, %d reached, in %s", k.app, seed, len(all), reached, time.Since(began).Round(time.Millisecond))
 	return ""
 }
+
+// oneByOne is how many transactions are one for each input; more inputs than that share them.
+const oneByOne = 50
 
 // transactions is how many groups the inputs come in.
 const transactions = 3

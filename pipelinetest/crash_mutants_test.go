@@ -21,7 +21,7 @@ func TestMutantsOfTheEngineDoNotPassCrash(t *testing.T) {
 	for name, words := range map[string][]string{
 		"offsets-outside-transaction":     {"I2"},
 		"no-verification-after-false-nil": {"a crash changes the result", "EndTxn (the commit)", "answered with an unknown error", "expected:", "got:", "the engine broke its promise"},
-		"merge-before-commit":             {"a crash changes the result", "the broker refuses the Produce"},
+		"merge-before-commit":             {"a crash changes the result", "expected:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mutant.Switch(name)
