@@ -63,7 +63,7 @@ func (c *cli) fence(ctx context.Context, cfg Config, client *kgo.Client, instanc
 	if err != nil {
 		return err
 	}
-	o := newOwners(cfg, members)
+	o := newOwners(cfg.job(), members)
 	known = slices.DeleteFunc(known, func(t kadm.DescribedTransaction) bool { _, _, ok := o.instance(t.TxnID); return !ok || o.foreign(t) })
 	live := membersOf(members, instance)
 	rows := fencings(cfg, client, o, known, live, instance)

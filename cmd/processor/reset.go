@@ -126,7 +126,7 @@ func (c *cli) resetCommand(cmd *cobra.Command, f *resetFlags, limit time.Duratio
 	f.flags(cmd)
 	var mode string
 	run := c.connected(limit, func(ctx context.Context, cfg Config, client *kgo.Client, _ []string) error {
-		return do(ctx, &reset{cli: c, cfg: cfg, client: client, flags: *f, mode: mode})
+		return do(ctx, &reset{cli: c, cfg: cfg, job: cfg.job(), client: client, flags: *f, mode: mode})
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if mode, err = f.mode(); err != nil {

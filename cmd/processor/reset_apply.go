@@ -74,7 +74,7 @@ func (r *reset) replaceTopics(ctx context.Context, p *resetPlan) error {
 	if err := r.deleteTopics(ctx, p); err != nil {
 		return err
 	}
-	_, err := topics.NewAdmin(r.client).Apply(ctx, r.cfg.job().Topics(), r.cfg.topicRules())
+	_, err := topics.NewAdmin(r.client).Apply(ctx, r.job.Topics(), r.cfg.topicRules())
 	return err
 }
 
@@ -179,7 +179,7 @@ func (r *reset) commit(ctx context.Context, p *resetPlan, metadata func(*resetTa
 
 // compare reads back what was written.
 func (r *reset) compare(ctx context.Context, p *resetPlan) error {
-	after := &reset{cli: r.cli, cfg: r.cfg, client: r.client, mode: toMarker}
+	after := &reset{cli: r.cli, cfg: r.cfg, job: r.job, client: r.client, mode: toMarker}
 	q, err := after.plan(ctx)
 	if err != nil {
 		return fmt.Errorf("read back: %w", err)

@@ -26,9 +26,11 @@ const wasMark = "; it was "
 type reset struct {
 	cli    *cli
 	cfg    Config
+	job    *pipeline.Pipeline
 	client *kgo.Client
 	flags  resetFlags
 	mode   string
+	made   map[string]int32 // partitions of the topics that a restart makes again
 }
 
 // resetPlan is what a reset does, and once applied, did.
@@ -88,6 +90,7 @@ func (r *reset) restarts() bool { return r.mode != "" && r.mode != toMarker }
 // plan reads where everything stands. It changes nothing.
 func (r *reset) plan(ctx context.Context) (*resetPlan, error) {
 	p := &resetPlan{Application: r.cfg.ApplicationID, Mode: r.mode, Open: []string{}, Topics: []resetTopic{}, Kept: []string{}, Warnings: []string{}}
+	r.made = map[string]int32{}
 	var err error
 	if p.Members, err = groupMembers(ctx, r.client, r.cfg.ApplicationID); err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (r *reset) plan(ctx context.Context) (*resetPlan, error) {
 	if err := r.planTopics(ctx, p); err != nil {
 		return nil, err
 	}
-	for _, s := range r.cfg.job().Stages() {
+	for _, s := range r.job.Stages() {
 		for _, input := range s.Inputs() {
 			if err := r.planInput(ctx, p, s, input); err != nil {
 				return nil, err
@@ -121,7 +124,7 @@ func (r *reset) open(ctx context.Context, members []groupMember) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	o, ids := newOwners(r.cfg, members), []string{}
+	o, ids := newOwners(r.job, members), []string{}
 	for _, t := range known {
 		if _, _, ok := o.instance(t.TxnID); ok && !o.foreign(t) {
 			ids = append(ids, t.TxnID)
@@ -132,7 +135,7 @@ func (r *reset) open(ctx context.Context, members []groupMember) ([]string, erro
 
 // rebuilt are the topics that a restart deletes and makes again.
 func (r *reset) rebuilt() (names []string) {
-	for _, w := range r.cfg.job().Topics() {
+	for _, w := range r.job.Topics() {
 		if isRebuilt(w.Role) && !slices.Contains(names, w.Name) {
 			names = append(names, w.Name)
 		}
@@ -140,11 +143,14 @@ func (r *reset) rebuilt() (names []string) {
 	return names
 }
 
-func isRebuilt(role topics.Role) bool { return role == topics.RoleState }
+// isRebuilt tells what is the job's alone and means nothing without its state: the stores, and what is in flight between stages.
+func isRebuilt(role topics.Role) bool {
+	return role == topics.RoleState || role == topics.RoleRepartition
+}
 
 // planTopics finds out what is deleted, and that it can be made again: a plan without those topics must refuse nothing.
 func (r *reset) planTopics(ctx context.Context, p *resetPlan) error {
-	wants := r.cfg.job().Topics()
+	wants := r.job.Topics()
 	var names []string
 	for _, w := range wants {
 		if !slices.Contains(names, w.Name) {
@@ -172,7 +178,13 @@ func (r *reset) planTopics(ctx context.Context, p *resetPlan) error {
 		p.Topics = append(p.Topics, t)
 		delete(haves, name)
 	}
-	if err := topics.Plan(wants, haves, r.cfg.topicRules()).Refused(); err != nil {
+	steps := topics.Plan(wants, haves, r.cfg.topicRules())
+	for _, s := range steps.Pending() {
+		if slices.ContainsFunc(s.Roles, isRebuilt) {
+			r.made[s.Topic] = s.Partitions
+		}
+	}
+	if err := steps.Refused(); err != nil {
 		p.refusals = append(p.refusals, "the topics could not be made again: "+err.Error())
 	}
 	return nil
@@ -196,6 +208,10 @@ func numbered(n int32) []int32 {
 
 // planInput adds a task for each partition of an input.
 func (r *reset) planInput(ctx context.Context, p *resetPlan, s *pipeline.Stage, input string) error {
+	if n, again := r.made[input]; again {
+		r.planRepartition(p, s, input, n)
+		return nil
+	}
 	meta, err := topicMetadata(ctx, r.client, input)
 	if err != nil {
 		return err
@@ -235,6 +251,14 @@ func (r *reset) planInput(ctx context.Context, p *resetPlan, s *pipeline.Stage, 
 		p.Tasks = append(p.Tasks, t)
 	}
 	return nil
+}
+
+// planRepartition adds the tasks' inputs of a topic that is made again: it begins empty, at 0.
+func (r *reset) planRepartition(p *resetPlan, s *pipeline.Stage, input string, partitions int32) {
+	for _, n := range numbered(partitions) {
+		zero := int64(0)
+		p.Tasks = append(p.Tasks, &resetTask{Task: fmt.Sprintf("%s/%d", s.Name(), n), Topic: input, Partition: n, To: &zero, Note: "made again: empty", stage: s})
+	}
 }
 
 // targets are where the partitions of an input will start; none for --to-marker.

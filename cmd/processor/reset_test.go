@@ -14,6 +14,9 @@ import (
 
 	"github.com/tallystick/tallystick/internal/devbroker"
 	"github.com/tallystick/tallystick/ledger/topology"
+	"github.com/tallystick/tallystick/pipeline"
+	"github.com/tallystick/tallystick/record"
+	"github.com/tallystick/tallystick/topics"
 )
 
 // history is a job that has processed n events and was stopped.
@@ -217,5 +220,54 @@ func TestResetRefusesWhatMakesNoSense(t *testing.T) {
 	}
 	if _, errs, code := processor(t, b, "", "reset", "apply", "--to", "earliest"); code != exitUsage || !strings.Contains(errs, "add --yes") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// What is in flight between stages means nothing without the state: it is thrown away with it, and its reader begins at 0.
+func TestResetEmptiesRepartitionTopics(t *testing.T) {
+	b, cfg := startJob(t)
+	job := pipeline.New("shop")
+	orders := topics.New(credits, record.String, record.Bytes)
+	split, sum := job.Stage("split"), job.Stage("sum")
+	byItem := pipeline.NewRepartition(sum, record.String, record.Bytes)
+	out := pipeline.NewOutput(split, byItem)
+	pipeline.Handle(split, orders, func(c *pipeline.Ctx, r pipeline.Record[string, []byte]) error {
+		out.Send(c, r.Key, r.Value)
+		return nil
+	})
+	pipeline.Handle(sum, byItem, func(*pipeline.Ctx, pipeline.Record[string, []byte]) error { return nil })
+	if err := job.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	client := testClient(t, b, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cfg.ApplicationID = "shop"
+	if _, err := topics.NewAdmin(client).Apply(t.Context(), job.Topics(), cfg.topicRules()); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, client, &kgo.Record{Topic: byItem.Name, Partition: 1, Key: []byte("a")})
+	produce(t, client, credit(2, 5)...)
+	c, _, _ := newTestCLI()
+	r := &reset{cli: c, cfg: cfg, job: job, client: client, mode: toLatest}
+	p, err := r.plan(t.Context())
+	if err != nil || p.refusal() != nil || len(p.Topics) != 3 || !strings.Contains(strings.Join(p.Warnings, " "), "in flight in shop-sum-repartition, up to 1 record,") {
+		t.Fatalf("%+v, %v, %v", p, err, p.refusal())
+	}
+	if err := r.apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if got := readAll(t, b, byItem.Name); len(got) != 0 {
+		t.Errorf("still in flight: %+v", got)
+	}
+	for _, want := range []struct {
+		stage, topic string
+		next         int64
+	}{{"split", credits, 5}, {"sum", byItem.Name, 0}} {
+		m, err := lastMarker(t.Context(), client, topics.StateTopic("shop", want.stage), 2, true)
+		if err != nil || m == nil {
+			t.Fatal(m, err)
+		}
+		if next, ok := m.NextOf(want.topic); !ok || next != want.next || m.Partitions != 4 {
+			t.Errorf("%+v", m)
+		}
 	}
 }

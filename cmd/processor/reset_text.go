@@ -30,6 +30,11 @@ func (r *reset) warn(p *resetPlan) {
 		add("%s will be processed again, and %s KEEPS what was written of them: each such event is then in it twice, with versions from 1 again. Whoever adds it up counts double. Every reader must start over with an empty store of its own, behind the present end of the topic; verify will report duplicates for good",
 			counted(int(again), "offset"), topology.Updates.Name)
 	}
+	for _, t := range p.Topics {
+		if r.inputs()[t.Topic] && t.Records > 0 {
+			add("what is in flight in %s, up to %s, is thrown away", t.Topic, counted(int(t.Records), "record"))
+		}
+	}
 	if skipped > 0 {
 		add("%s that were never processed lie before the new start: those events are never applied", counted(int(skipped), "offset"))
 	}
@@ -39,6 +44,17 @@ func (r *reset) warn(p *resetPlan) {
 	if len(p.Open) > 0 {
 		add("open transactions of this job are ended first: %s", strings.Join(p.Open, ", "))
 	}
+}
+
+// inputs are the topics that stages of the job read.
+func (r *reset) inputs() map[string]bool {
+	names := map[string]bool{}
+	for _, s := range r.job.Stages() {
+		for _, input := range s.Inputs() {
+			names[input] = true
+		}
+	}
+	return names
 }
 
 func (p *resetPlan) question() string {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/topics"
 )
 
@@ -95,7 +96,7 @@ func (c *cli) txList(ctx context.Context, cfg Config, client *kgo.Client, f txFl
 	if err != nil {
 		return err
 	}
-	owners := newOwners(cfg, members)
+	owners := newOwners(cfg.job(), members)
 	admin := kadm.NewClient(client)
 	if f.hanging {
 		return c.txHanging(ctx, cfg, admin, owners)
@@ -136,12 +137,12 @@ type owners struct {
 	members map[string]bool // group.instance.ids in the group now
 }
 
-func newOwners(cfg Config, members []groupMember) *owners {
-	o := &owners{app: cfg.ApplicationID, ours: map[string]bool{}, members: map[string]bool{}}
+func newOwners(job *pipeline.Pipeline, members []groupMember) *owners {
+	o := &owners{app: job.App(), ours: map[string]bool{}, members: map[string]bool{}}
 	for _, m := range members {
 		o.members[m.Instance] = true
 	}
-	for _, w := range cfg.job().Topics() {
+	for _, w := range job.Topics() {
 		if w.Role == topics.RoleState || w.Role == topics.RoleDeadLetters {
 			o.ours[w.Name] = true
 		}
