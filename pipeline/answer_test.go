@@ -1,7 +1,10 @@
 package pipeline
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/tallystick/tallystick/record"
@@ -46,5 +49,26 @@ func TestQueryDoesNotSeeTheOpenTransaction(t *testing.T) {
 	l.tasks[0].token.Kill()
 	if err := l.read(&ask{id: TaskID{Stage: "s"}}); !errors.Is(err, errNotMine) {
 		t.Errorf("a lost task: %v", err)
+	}
+}
+
+// An outage that finds the group idle is seen at its heartbeats alone: the status must say why nobody is joined, and a second
+// outage must be logged like the first.
+func TestGroupErrorIsShownAndLoggedOncePerOutage(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	var log bytes.Buffer
+	l.p.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	for outage := 1; outage <= 2; outage++ {
+		l.showJoined(false)
+		for range 3 {
+			l.sayGroupError(errors.New("no route to host"))
+		}
+		if w := l.p.Status().Workers[0]; w.Joined || w.LastError != "no route to host" {
+			t.Errorf("outage %d is shown as %+v", outage, w)
+		}
+		if n := strings.Count(log.String(), "no route to host"); n != outage {
+			t.Errorf("%d lines after outage %d:\n%s", n, outage, log.String())
+		}
+		l.showJoined(true)
 	}
 }

@@ -147,12 +147,13 @@ func (w *worker) lostInput(ctx context.Context, o *ownedTask, topic string, err 
 	return w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without them, %s", topic, o.id.Partition, err, startOver))
 }
 
-// sayGroupError logs why the member is out of the group, once for each reason.
+// sayGroupError logs and shows why the member is out of the group, once for each reason until it is in again.
 func (w *worker) sayGroupError(err error) {
 	if err.Error() == w.groupError {
 		return
 	}
 	w.groupError = err.Error()
+	w.p.board.worker(w.index, func(s *WorkerStatus) { s.LastError = err.Error() })
 	what := "the group turned the member away; it joins again"
 	switch {
 	case errors.As(err, new(*session.PiecemealError)):

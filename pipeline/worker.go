@@ -114,6 +114,9 @@ func (w *worker) closeSession(sess *session.Session) {
 
 // showJoined tells the status whether the group counts on this worker; it is told of changes only.
 func (w *worker) showJoined(joined bool) {
+	if joined {
+		w.groupError = "" // the next outage is news again
+	}
 	if w.joined != joined {
 		w.joined = joined
 		w.p.board.worker(w.index, func(s *WorkerStatus) { s.Joined = joined })
