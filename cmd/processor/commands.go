@@ -19,6 +19,7 @@ func subcommands(c *cli) []*cobra.Command {
 		newFence(c),
 		newReset(c),
 		newVerify(c),
+		newDoctor(c),
 		newConfig(c),
 		newTopology(c),
 		newVersion(c),

@@ -126,6 +126,7 @@ func TestEachMistakeIsNamedWithItsRemedyInBoundedTime(t *testing.T) {
 				}
 				t.Logf("%v after %v\n%s", args, a.took.Round(time.Millisecond), a.stderr)
 			}
+			m.isSeenByDoctor(t)
 		})
 	}
 }
