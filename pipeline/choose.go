@@ -40,8 +40,7 @@ func (in *ownedInput) head() int64 {
 	return in.queue[0].Timestamp.UnixMilli()
 }
 
-// choose returns the input whose head the task takes next; nil when nothing is polled, or when it waits for an input that is
-// not caught up.
+// choose returns the input whose head the task takes next; nil when nothing is polled, or when it waits for an input.
 func (w *worker) choose(o *ownedTask) *ownedInput {
 	if len(o.inputs) == 1 {
 		if len(o.inputs[0].queue) == 0 {
@@ -60,30 +59,52 @@ func (w *worker) choose(o *ownedTask) *ownedInput {
 	return &o.inputs[i]
 }
 
-// waits reports whether the task waits, max.task.idle.ms at most, for an input of which nothing is polled although the broker
-// has more. Once that has passed it goes on until all inputs have come, or are caught up: else each record would wait anew.
+// fetchPatience is how long a task waits for what the broker has of an input and the client does not get: its leader is away.
+// It is a bound because one end cannot be read up to: a compacted log whose last batch holds no record any more.
+const fetchPatience = 30 * time.Second
+
+// waits reports whether the task waits for an input of which nothing is polled: for what the broker has of it, and then
+// max.task.idle.ms for what producers may yet send (KIP-695). Once the wait is over the task goes on until all inputs have come,
+// or are caught up: else each record would wait anew.
 func (w *worker) waits(o *ownedTask) bool {
-	if w.p.cfg.MaxTaskIdle <= 0 {
-		return false
-	}
-	if !o.lags() {
-		o.waitsSince = time.Time{}
+	limit := w.patienceOf(o)
+	if limit <= 0 {
+		o.waitsSince, o.saidWait = time.Time{}, false
 		return false
 	}
 	if o.waitsSince.IsZero() {
 		o.waitsSince = w.p.now()
 	}
-	return w.p.now().Sub(o.waitsSince) < w.p.cfg.MaxTaskIdle
+	waits := w.p.now().Sub(o.waitsSince) < limit
+	if _, lags := o.lacks(); lags && !waits && !o.saidWait {
+		o.saidWait = true
+		w.p.cfg.Logger.Warn("an input that has more cannot be fetched: the task goes on without it, so not in the order of record time", "app", w.p.pipe.app, "task", o.id.String(), "wait", limit)
+	}
+	return waits
 }
 
-// lags reports whether an input of which nothing is polled is not caught up.
-func (o *ownedTask) lags() bool {
+// patienceOf returns how long the task may wait for the inputs of which nothing is polled now.
+func (w *worker) patienceOf(o *ownedTask) time.Duration {
+	idle := w.p.cfg.MaxTaskIdle
+	lacks, lags := o.lacks()
+	switch {
+	case idle < 0 || !lacks:
+		return 0
+	case lags:
+		return max(idle, fetchPatience)
+	}
+	return idle
+}
+
+// lacks reports whether there is an input of which nothing is polled, and whether the broker has more of such a one.
+func (o *ownedTask) lacks() (lacks, lags bool) {
 	for i := range o.inputs {
-		if in := &o.inputs[i]; len(in.queue) == 0 && o.task.Next(in.Topic) < in.stable {
-			return true
+		if in := &o.inputs[i]; len(in.queue) == 0 {
+			lacks = true
+			lags = lags || o.task.Next(in.Topic) < in.stable
 		}
 	}
-	return false
+	return lacks, lags
 }
 
 // waitsUntil returns when the first task that waits for an input goes on without it; zero when none waits.
@@ -92,7 +113,8 @@ func (w *worker) waitsUntil() (first time.Time) {
 		if o.waitsSince.IsZero() || !o.runs() {
 			continue
 		}
-		if until := o.waitsSince.Add(w.p.cfg.MaxTaskIdle); first.IsZero() || until.Before(first) {
+		until := o.waitsSince.Add(w.patienceOf(o))
+		if until.After(w.p.now()) && (first.IsZero() || until.Before(first)) {
 			first = until
 		}
 	}

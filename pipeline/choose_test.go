@@ -45,7 +45,8 @@ func TestInputsAreInTheOrderOfTheirDeclaration(t *testing.T) {
 	}
 }
 
-// A task waits for an input only while it has something to process, nothing of that input, and the broker has more of it.
+// A task waits for an input only while it has something to process, nothing of that input, and the broker has more of it or a
+// producer may send more within max.task.idle.ms.
 func TestTaskWaitsForAnInputThatIsNotCaughtUp(t *testing.T) {
 	const idle = time.Second
 	for _, c := range []struct {
@@ -53,29 +54,34 @@ func TestTaskWaitsForAnInputThatIsNotCaughtUp(t *testing.T) {
 		idle          time.Duration
 		table, stream []*kgo.Record
 		stable        int64 // of the table, of which nothing is processed
-		waits         bool
+		waits         time.Duration
 	}{
-		{"nothing is polled", idle, nil, nil, 9, false},
-		{"the table is empty", idle, nil, polled(1), 0, false},
-		{"the table has more", idle, nil, polled(1), 9, true},
-		{"it does not wait by default", 0, nil, polled(1), 9, false},
-		{"something of it is polled", idle, polled(5), polled(1), 9, false},
-		{"the stream is not waited for, it has no more", idle, polled(5), nil, 9, false},
-		{"a marker is passed over at once", idle, nil, []*kgo.Record{{Attrs: controlAttrs(t)}}, 9, false},
+		{"nothing is polled", idle, nil, nil, 9, 0},
+		{"the table is read to its end", 0, nil, polled(1), 0, 0},
+		{"the table may yet get more", idle, nil, polled(1), 0, idle},
+		{"the table has more", 0, nil, polled(1), 9, fetchPatience},
+		{"the table has more, and may get more", time.Hour, nil, polled(1), 9, time.Hour},
+		{"it is told not to wait", -1, nil, polled(1), 9, 0},
+		{"something of it is polled", idle, polled(5), polled(1), 9, 0},
+		{"the stream is not waited for, it has no more", 0, polled(5), nil, 9, 0},
+		{"a marker is passed over at once", idle, nil, []*kgo.Record{{Attrs: controlAttrs(t)}}, 9, 0},
 	} {
 		now := time.Unix(1000, 0)
 		w, o := paired(t, c.idle, func() time.Time { return now })
 		o.inputs[0].queue, o.inputs[1].queue, o.inputs[0].stable = c.table, c.stream, c.stable
 		in := w.choose(o)
 		some := len(c.table)+len(c.stream) > 0
-		if waits := in == nil && some; waits != c.waits {
-			t.Errorf("%s: waits %v, want %v", c.name, waits, c.waits)
+		if waits := in == nil && some; waits != (c.waits > 0) {
+			t.Errorf("%s: waits %v, want %s", c.name, waits, c.waits)
 		}
-		if until := w.waitsUntil(); c.waits != until.Equal(now.Add(idle)) {
+		if until := w.waitsUntil(); (c.waits > 0) != until.Equal(now.Add(c.waits)) {
 			t.Errorf("%s: waits until %s", c.name, until)
 		}
-		if now = now.Add(idle); some && w.choose(o) == nil {
-			t.Errorf("%s: it still waits after max.task.idle.ms", c.name)
+		if now = now.Add(c.waits); some && w.choose(o) == nil {
+			t.Errorf("%s: it still waits", c.name)
+		}
+		if until := w.waitsUntil(); !until.IsZero() {
+			t.Errorf("%s: the next poll ends at %s, which is past", c.name, until)
 		}
 	}
 }
@@ -115,7 +121,7 @@ func controlAttrs(t *testing.T) kgo.RecordAttrs {
 // Once the wait is over it is over until the input has come: each record would else wait anew.
 func TestWaitBeginsAnewOnlyAfterTheInputHasCome(t *testing.T) {
 	now := time.Unix(1000, 0)
-	w, o := paired(t, time.Second, func() time.Time { return now })
+	w, o := paired(t, 0, func() time.Time { return now })
 	table, in := &o.inputs[0], &o.inputs[1]
 	in.queue, table.stable = polled(10, 20, 30, 40), 2
 	chosen := func(want *ownedInput, why string) {
@@ -128,7 +134,7 @@ func TestWaitBeginsAnewOnlyAfterTheInputHasCome(t *testing.T) {
 		}
 	}
 	chosen(nil, "it waits")
-	now = now.Add(999 * time.Millisecond)
+	now = now.Add(fetchPatience - time.Millisecond)
 	chosen(nil, "it still waits")
 	now = now.Add(time.Millisecond)
 	chosen(in, "the wait is over")
@@ -231,7 +237,7 @@ func TestInputThatWaitsIsNotFetchedWithoutBound(t *testing.T) {
 	if len(in.queue) > maxQueued+maxPoll || o.task.Next("in") != 0 {
 		t.Errorf("%d records are queued, %d processed: want at most %d, none", len(in.queue), o.task.Next("in"), maxQueued+maxPoll)
 	}
-	table.stable = 0
+	table.stable, l.p.cfg.MaxTaskIdle = 0, 0
 	l.next(0, n)
 }
 

@@ -26,7 +26,7 @@ type Config struct {
 	TransactionTimeout time.Duration // transaction.timeout.ms; 20 s
 	SessionTimeout     time.Duration // session.timeout.ms; 10 s
 	HeartbeatInterval  time.Duration // heartbeat.interval.ms; 3 s
-	MaxTaskIdle        time.Duration // max.task.idle.ms: how long a task waits for an input of which the broker has more; 0 = it does not (Kafka Streams' 0 waits for that without bound)
+	MaxTaskIdle        time.Duration // max.task.idle.ms, as in Kafka Streams: 0 = a task of several inputs waits for what the broker has of each, > 0 = and so long for what producers may yet send, < 0 = for neither
 	RebalanceTimeout   time.Duration // rebalance timeout (max.poll.interval.ms); 15 s
 	DrainTimeout       time.Duration // drain.timeout.ms: bound of the last commit and of closing; 10 s
 
@@ -108,9 +108,6 @@ func (c Config) validate() error {
 	}
 	if c.CommitInterval < time.Millisecond || c.CommitInterval > c.TransactionTimeout/2 {
 		bad("commit.interval.ms=%d: use 1 to %d, half of transaction.timeout.ms", c.CommitInterval.Milliseconds(), c.TransactionTimeout.Milliseconds()/2)
-	}
-	if c.MaxTaskIdle < 0 {
-		bad("max.task.idle.ms=%d: use 0 not to wait, or a positive number", c.MaxTaskIdle.Milliseconds())
 	}
 	if c.HeartbeatInterval > c.SessionTimeout/3 {
 		bad("heartbeat.interval.ms=%d: use at most %d, a third of session.timeout.ms", c.HeartbeatInterval.Milliseconds(), c.SessionTimeout.Milliseconds()/3)

@@ -178,7 +178,7 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, a *sessi
 
 // readEnds learns where inputs end that the task may have to wait for: the client tells it with their first records only.
 func (w *worker) readEnds(ctx context.Context, o *ownedTask) (err error) {
-	if len(o.inputs) == 1 || w.p.cfg.MaxTaskIdle <= 0 {
+	if len(o.inputs) == 1 || w.p.cfg.MaxTaskIdle < 0 {
 		return nil
 	}
 	for i := range o.inputs {

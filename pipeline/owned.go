@@ -22,6 +22,7 @@ type ownedTask struct {
 	refusals    int // transactions in a row that aborted for this task's records
 	lastRefusal error
 	waitsSince  time.Time // when it began to wait for an input that is not caught up; zero: it does not
+	saidWait    bool      // that the wait was given up
 }
 
 // ownedInput is a task's partition of one input.

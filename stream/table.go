@@ -20,9 +20,9 @@ type Table[K, V any] struct {
 // The topic is an input of the stage as any other: it has as many partitions as the others, with keys placed and encoded alike.
 // Declare it before the streams that look rows up: of a change and a lookup at the same record time, the change then comes first.
 //
-// The lower record time comes first among what was read already. A task that starts behind a long table has read the
-// stream's records before it has read all changes, and looks up rows that are not there yet, unless pipeline.Config.MaxTaskIdle
-// (max.task.idle.ms, 0 by default as in Kafka Streams) lets it wait for the table. Set it where a missing row matters.
+// The lower record time comes first. A task that starts behind a long table waits for what the broker has of it, unless
+// pipeline.Config.MaxTaskIdle (max.task.idle.ms, as in Kafka Streams) is negative; above 0 it also waits so long for changes that
+// producers may yet send.
 func TableOf[K, V any](s *pipeline.Stage, name string, changes topics.Topic[K, V]) Table[K, V] {
 	t := Table[K, V]{from: origin[K]{stage: s, input: len(s.Inputs()), key: changes.Key}, name: name}
 	nullable := topics.Topic[K, record.Optional[V]]{Name: changes.Name, Key: changes.Key}

@@ -41,7 +41,7 @@ type Config struct {
 	SessionTimeout     time.Duration
 	HeartbeatInterval  time.Duration
 	RebalanceTimeout   time.Duration
-	MaxTaskIdle        time.Duration // 0: no waiting
+	MaxTaskIdle        time.Duration // as in pipeline.Config
 	AutoOffsetReset    string        // earliest, latest, none
 	RepartitionPurge   time.Duration
 	StateDir           string

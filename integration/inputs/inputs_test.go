@@ -97,10 +97,10 @@ func split(t *testing.T, client *kgo.Client) {
 	}
 }
 
-// With max.task.idle.ms a task that starts behind two long inputs takes them in the order of their times: each order finds the
-// price that was there before it.
-func TestBacklogIsTakenByTimeWithMaxTaskIdle(t *testing.T) {
-	c, client := newCrew(t, 10*time.Second)
+// A task that starts behind two long inputs takes them in the order of their times: each order finds the price that was there
+// before it.
+func TestBacklogIsTakenByTime(t *testing.T) {
+	c, client := newCrew(t, 0)
 	const perKey = 500
 	began := time.Now().Add(-time.Hour)
 	var records []*kgo.Record

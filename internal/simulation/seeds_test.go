@@ -35,7 +35,7 @@ func (pl plan) world(t *testing.T, j *journal) *world {
 	w.clientLogs = os.Getenv("TRACE") != ""
 	w.latency = oneOf(w, 0, time.Millisecond, 5*time.Millisecond, 40*time.Millisecond)
 	if pl.job == ofPairs {
-		w.idle = oneOf(w, 0, 50*time.Millisecond, time.Second)
+		w.idle = oneOf(w, -1, 0, 50*time.Millisecond, time.Second)
 	}
 	return w
 }
