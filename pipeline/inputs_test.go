@@ -150,3 +150,33 @@ func TestTopicHandledTwiceIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A version without an input keeps how far that was applied: the next version that has it goes on there. To begin anew would
+// apply it twice, and the group forgets an offset that nobody commits.
+func TestMarkerKeepsAnInputThatTheStageHasNoMore(t *testing.T) {
+	two, base := scaling(), state.NewMemory(scaling().Stores())
+	commit := func(task *pipeline.Task, position int64) {
+		t.Helper()
+		sealed, err := task.Seal("w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Merge(sealed, position); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := pipeline.NewTask(two, 0, 1, base, nil)
+	task.StartAt("factors", 5)
+	task.StartAt("numbers", 9)
+	commit(task, 1)
+	one := pipeline.New("scaling").Stage("scale")
+	pipeline.Handle(one, numbers, func(*pipeline.Ctx, pipeline.Record[int64, int64]) error { return nil })
+	for position := range int64(2) { // also once it is not of this process's making any more
+		task = pipeline.NewTask(one, 0, 1, base, nil)
+		task.Pass("numbers", 9+position)
+		commit(task, 2+position)
+	}
+	if task = pipeline.NewTask(two, 0, 1, base, nil); task.Next("factors") != 5 || task.Next("numbers") != 11 {
+		t.Errorf("the version with both inputs goes on at %d and %d, want 5 and 11", task.Next("factors"), task.Next("numbers"))
+	}
+}

@@ -1,6 +1,10 @@
 package pipeline
 
-import "github.com/tallystick/tallystick/state"
+import (
+	"slices"
+
+	"github.com/tallystick/tallystick/state"
+)
 
 // progress is how far a task has come with one of its inputs.
 type progress struct {
@@ -42,11 +46,22 @@ func (t *Task) committedNext(input string) int64 {
 	return next
 }
 
-// nexts returns appliedNext of every input, for the marker (I6: a transaction that touches a task commits all its inputs).
+// nexts returns appliedNext of every input, for the marker (I6: a transaction that touches a task commits all its inputs). That of
+// an input which the stage has no more is kept: a version that has it again goes on there, where it would else apply it twice.
 func (t *Task) nexts() []state.InputNext {
-	nexts := make([]state.InputNext, len(t.inputs))
+	nexts := make([]state.InputNext, len(t.inputs), len(t.inputs)+len(t.gone))
 	for i, in := range t.stage.inputs {
 		nexts[i] = state.InputNext{Topic: in.topic, AppliedNext: t.inputs[i].next}
 	}
-	return nexts
+	return append(nexts, t.gone...)
+}
+
+// goneFrom returns what a marker holds of inputs that the stage has no more.
+func (s *Stage) goneFrom(m state.Marker) (gone []state.InputNext) {
+	for _, n := range m.Next {
+		if !slices.ContainsFunc(s.inputs, func(in input) bool { return in.topic == n.Topic }) {
+			gone = append(gone, n)
+		}
+	}
+	return gone
 }

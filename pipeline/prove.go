@@ -80,7 +80,7 @@ func (w *worker) proveInput(ctx context.Context, o *ownedTask, in *ownedInput, m
 	case !known && committed.Next >= 0 && m.TxnSeq == 0:
 		return o.violation("I1", "the group has committed offset %d of %s, the state topic %s has no marker: its records are gone, or another program committed it and the stage gained state: revert; or %s", committed.Next, in.Topic, o.stage.StateTopic(), startOver)
 	case !known && committed.Next >= 0:
-		return o.violation("I1", "the marker knows no input %q, and the group has committed offset %d of it: another stage of this application read it before, or this one in an earlier version: stop the processors and delete the group's offset of this topic: it then starts by auto.offset.reset", in.Topic, committed.Next)
+		return o.violation("I1", "the marker knows no input %q, and the group has committed offset %d of it: another stage of this application read it before: stop the processors and delete the group's offset of this topic: it then starts by auto.offset.reset", in.Topic, committed.Next)
 	case !known:
 		o.fresh = true
 		in.start, err = w.firstStart(ctx, o, in)
@@ -89,7 +89,7 @@ func (w *worker) proveInput(ctx context.Context, o *ownedTask, in *ownedInput, m
 		w.p.cfg.Logger.Warn("the group's offset is gone: resuming from the applied marker", "app", w.p.pipe.app, "task", o.id.String(), "input", in.Topic, "offset", next)
 		o.fresh = true
 	default:
-		if err := checkOffset(m, next, committed); err != nil {
+		if err := checkOffset(in.Topic, m, next, committed); err != nil {
 			return o.violation(err.invariant, "input %s: %s", in.Topic, err.text)
 		}
 	}
@@ -108,7 +108,7 @@ func (w *worker) unread(ctx context.Context, o *ownedTask, m state.Marker) func(
 
 type offsetMismatch struct{ invariant, text string }
 
-func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) *offsetMismatch {
+func checkOffset(topic string, m state.Marker, next int64, committed session.CommittedOffset) *offsetMismatch {
 	meta, err := state.ParseMetadata(committed.Metadata)
 	switch {
 	case strings.HasPrefix(committed.Metadata, resetMark):
@@ -119,6 +119,8 @@ func checkOffset(m state.Marker, next int64, committed session.CommittedOffset) 
 		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: %s", next, committed.Next, toMarker)}
 	case err != nil:
 		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: %s", committed.Next, err, toMarker)}
+	case !m.Reads(topic) && meta.TxnSeq < m.TxnSeq: // a version without this input went on: its transactions did not commit it
+		return nil
 	case meta.TxnSeq != m.TxnSeq:
 		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d: they were not written together; %s", m.TxnSeq, meta.TxnSeq, startOver)}
 	case meta.Digest != m.Digest:

@@ -108,6 +108,8 @@ func TestTaskStopsUnderTheNameOfTheProofThatFails(t *testing.T) {
 		{"offset without metadata", "I2", "set by another tool", marker, func(p *proof) { p.committed.Metadata = "" }},
 		{"offset of another transaction", "I2", "not written together", over, func(p *proof) { p.committed.Metadata = metadata(4, 0) }},
 		{"offset of other contents", "I2", "has digest", over, func(p *proof) { p.committed.Metadata = metadata(3, 9) }},
+		{"an input comes back, its offset was moved", "I1", "applied up to offset 5", marker, func(p *proof) { p.back(3); p.committed.Next = 6 }},
+		{"an input comes back with an offset of a later transaction", "I2", "not written together", over, func(p *proof) { p.back(9) }},
 		{"contents are not the marker's", "I3", "lost or resurrected keys", over, func(p *proof) { p.marker.Digest, p.committed.Metadata = 9, metadata(3, 9) }},
 		{"reset in the middle", "I2", "begun and not finished", "reset apply", func(p *proof) { p.committed.Metadata = "tallystick/reset to=5" }},
 		{"unread input is gone", "I4", "deleted 1 records", over, func(p *proof) { p.deleteInputBefore(t, 6) }},
@@ -151,6 +153,8 @@ func TestTaskStartsWhereItsProofOrItsResetSays(t *testing.T) {
 	}{
 		{"proven", func(*proof) {}, 5, false},
 		{"the group's offset is gone", func(p *proof) { p.committed = session.CommittedOffset{Next: session.NoOffset} }, 5, true},
+		{"the input comes back", func(p *proof) { p.back(3) }, 5, false},
+		{"the input comes back, its offset is gone", func(p *proof) { p.back(3); p.committed = session.CommittedOffset{Next: session.NoOffset} }, 5, true},
 		{"first start, earliest", func(p *proof) { p.first(Earliest); p.deleteInputBefore(t, 2) }, 2, true},
 		{"first start, latest: what is not decided is to come", func(p *proof) { p.first(Latest) }, 7, true},
 	} {
@@ -174,6 +178,12 @@ func TestFirstStartWithoutAResetStops(t *testing.T) {
 func (p *proof) first(reset OffsetReset) {
 	p.unmarked, p.reset = true, reset
 	p.committed = session.CommittedOffset{Next: session.NoOffset}
+}
+
+// back makes the input one that the last transactions were without: its offset is of transaction seq, the marker of a later one.
+func (p *proof) back(seq uint64) {
+	p.marker.TxnSeq, p.marker.Fingerprint = 9, state.FingerprintText("s", 1, nil, nil)
+	p.committed.Metadata = metadata(seq, 7)
 }
 
 // The marker alone is no proof: one of another transaction may name the same offset.

@@ -60,9 +60,10 @@ type Task struct {
 	ctx         Ctx
 	arena       arena
 	out         []Out
-	due         []firing   // of the record in hand
-	inputs      []progress // by order of declaration
-	current     int        // the input of the record in hand
+	due         []firing          // of the record in hand
+	inputs      []progress        // by order of declaration
+	gone        []state.InputNext // of inputs that the stage has no more
+	current     int               // the input of the record in hand
 	committed   state.Marker
 	touched     bool
 }
@@ -72,6 +73,7 @@ type Task struct {
 func NewTask(s *Stage, partition, partitions int32, base state.Base, limits Limits) *Task {
 	t := &Task{stage: s, partition: partition, partitions: partitions, limits: limits, view: state.NewView(s.specs, base), fingerprint: s.Fingerprint(partitions), stateTopic: s.StateTopic()}
 	t.committed, _ = base.Marker()
+	t.gone = s.goneFrom(t.committed)
 	for _, in := range s.inputs {
 		t.inputs = append(t.inputs, restart(t.committed, in.topic))
 	}

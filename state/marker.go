@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 const markerSchema = 1
@@ -20,7 +21,7 @@ type Marker struct {
 	Partitions  int32       // partition count of the stage's inputs; pinned, since another one would move keys
 	Fingerprint string      // FingerprintText of the stage
 	Writer      string      // transactional id
-	Next        []InputNext // one per input topic
+	Next        []InputNext // one per input topic, also of those that the stage had and has no more
 }
 
 // InputNext says how far an input is applied.
@@ -37,6 +38,13 @@ func (m Marker) NextOf(topic string) (int64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Reads reports whether the program that wrote the marker read topic. Of an input that it did not read, Next holds how far it was
+// applied by the last program that did.
+func (m Marker) Reads(topic string) bool {
+	t, err := parseTopology(m.Fingerprint)
+	return err != nil || slices.Contains(t.stage.inputs, topic)
 }
 
 // Append appends the marker's frozen encoding, the value of its record.
