@@ -218,7 +218,7 @@ func checkTransactions(ctx context.Context, cfg Config, client *kgo.Client) []fi
 		return []finding{failedLook("transactions", "", err)}
 	}
 	var found []finding
-	for _, r := range hangingRows(open, known, newOwners(cfg, members)) {
+	for _, r := range hangingRows(open, known, newOwners(cfg.job(), members)) {
 		found = append(found, transactionFinding(r))
 	}
 	return found
