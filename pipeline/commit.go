@@ -82,9 +82,7 @@ func (w *worker) seal() ([]sealed, error) {
 		}
 		s, err := o.task.Seal(w.sess.ID())
 		if err != nil {
-			o.stopped = fmt.Errorf("task %s: %w", o.id, err)
-			w.sess.Pause(o.partitions()...)
-			w.reportStop(o)
+			w.halt(o, fmt.Errorf("task %s: %w", o.id, err))
 			return nil, o.stopped
 		}
 		var last *kgo.Record

@@ -299,6 +299,15 @@ func (w *worker) adopt(ctx context.Context) error {
 
 // stop ends a task that needs a person. The others go on; nothing of the task is committed or skipped.
 func (w *worker) stop(ctx context.Context, o *ownedTask, err error) error {
+	w.halt(o, err)
+	if w.sess.InTransaction() {
+		return w.abort(ctx, fmt.Errorf("task %s stopped", o.id))
+	}
+	return nil
+}
+
+// halt is stop without the end of the open transaction, which must be aborted.
+func (w *worker) halt(o *ownedTask, err error) {
 	o.stopped = err
 	for i := range o.inputs {
 		o.inputs[i].queue = nil
@@ -306,10 +315,6 @@ func (w *worker) stop(ctx context.Context, o *ownedTask, err error) error {
 	w.sess.Pause(o.partitions()...)
 	w.reportStop(o)
 	w.publish(o)
-	if w.sess.InTransaction() {
-		return w.abort(ctx, fmt.Errorf("task %s stopped", o.id))
-	}
-	return nil
 }
 
 func (w *worker) reportStop(o *ownedTask) {

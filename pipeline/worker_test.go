@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -310,6 +311,24 @@ func TestStoppedTaskCommitsNothing(t *testing.T) {
 	l.until("the task stops", func() bool { return l.tasks[0].stopped != nil })
 	if l.sess.InTransaction() || l.groupOffset(0) != 0 {
 		t.Errorf("open %v, group offset %d", l.sess.InTransaction(), l.groupOffset(0))
+	}
+}
+
+// A task whose transaction cannot be sealed is stopped like any other: the status says so, and a query does not go on asking.
+func TestTaskThatCannotBeSealedIsShownStopped(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	l.feed(0, 1)
+	l.until("it is processed", func() bool { return l.tasks[0].task.Next("in") == 1 })
+	l.tasks[0].task.committed.TxnSeq += 5
+	if committed, err := l.commit(t.Context()); committed || err != nil {
+		t.Fatal(committed, err)
+	}
+	_, tasks := l.p.board.snapshot()
+	if tasks[0].State != Stopped || !strings.Contains(tasks[0].Error, "I2") || l.aborts != 1 {
+		t.Errorf("shown as %s %q after %d aborts, want stopped, I2, one", tasks[0].State, tasks[0].Error, l.aborts)
+	}
+	if tasks[1].State != Running || l.tasks[1].stopped != nil {
+		t.Errorf("the other task is %s", tasks[1].State)
 	}
 }
 
