@@ -77,6 +77,8 @@ func (w *worker) proveStage(ctx context.Context, o *ownedTask, base state.Base, 
 func (w *worker) proveInput(ctx context.Context, o *ownedTask, in *ownedInput, m state.Marker, committed session.CommittedOffset) (err error) {
 	next, known := m.NextOf(in.Topic)
 	switch {
+	case strings.HasPrefix(committed.Metadata, resetMark):
+		return o.violation("I2", underReset, committed.Next)
 	case !known && committed.Next >= 0 && m.TxnSeq == 0:
 		return o.violation("I1", "the group has committed offset %d of %s, the state topic %s has no marker: its records are gone, or another program committed it and the stage gained state: revert; or %s", committed.Next, in.Topic, o.stage.StateTopic(), startOver)
 	case !known && committed.Next >= 0:
@@ -111,8 +113,6 @@ type offsetMismatch struct{ invariant, text string }
 func checkOffset(topic string, m state.Marker, next int64, committed session.CommittedOffset) *offsetMismatch {
 	meta, err := state.ParseMetadata(committed.Metadata)
 	switch {
-	case strings.HasPrefix(committed.Metadata, resetMark):
-		return &offsetMismatch{"I2", fmt.Sprintf("the group's offset %d is that of a reset that was begun and not finished: run `processor reset apply` again", committed.Next)}
 	case next < committed.Next:
 		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: if the offset was moved by hand, %s; if the state topic lost records, %s", next, committed.Next, toMarker, startOver)}
 	case next > committed.Next:
@@ -179,6 +179,8 @@ const (
 	startOver = "start over (`processor reset plan` lists what that deletes), or use a new application.id"
 	// toMarker keeps it: what was applied is right, and what the group says is not.
 	toMarker = "stop the processors and run `processor reset apply --to-marker`, or delete the group's offsets of this topic: the marker then counts"
+	// underReset says that nothing runs on a reset that stopped on its way, whatever it left.
+	underReset = "the group's offset %d is that of a reset that was begun and not finished: run `processor reset apply` again"
 	// resetMark begins the metadata of offsets while a reset is under way.
 	resetMark = "tallystick/reset "
 )

@@ -333,8 +333,10 @@ func (r *reset) choose(p *resetPlan) {
 // moved says how the group's offset came to differ.
 func (t *resetTask) moved() string {
 	switch {
+	case strings.HasPrefix(t.metadata, resetMark):
+		return "marked by a reset that was not finished"
 	case t.Committed == nil:
-		return "the offset is gone, or under reset"
+		return "the offset is gone"
 	case *t.Committed == *t.Applied:
 		return "the offset was set by another tool: only its proof is missing"
 	}

@@ -149,7 +149,7 @@ func TestAResetThatDiesHalfWayIsRefusedByRunAndFinishedByTheNext(t *testing.T) {
 					t.Errorf("run: exit %d: %s", code, p.stderr.String())
 				}
 			} else {
-				stops(t, cfg, "I1: task post/0")
+				stops(t, cfg, "I2: task post/0: the group's offset 0 is that of a reset that was begun and not finished")
 			}
 			if p, _ := resetRun(t, b, exitUsage, "plan", "--to", "earliest"); !strings.Contains(p.HalfDone, "to earliest, begun 20") || p.Tasks[0].Committed == nil || *p.Tasks[0].Committed == 0 {
 				t.Errorf("%+v", p)
