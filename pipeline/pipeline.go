@@ -144,7 +144,11 @@ func (s *Stage) StateTopic() string { return topics.StateTopic(s.p.app, s.name) 
 
 // Fingerprint returns the frozen text that describes the stage for a number of partitions.
 func (s *Stage) Fingerprint(partitions int32) string {
-	return state.FingerprintText(s.name, partitions, s.Inputs(), s.specs)
+	text := state.FingerprintText(s.name, partitions, s.Inputs(), s.specs)
+	if s.repartition == "" {
+		return text
+	}
+	return state.WithPartitioner(text, string(s.partitioner))
 }
 
 // DeclareStore adds a store; state.NewTable and state.NewDedupe call it. It makes *Stage a state.Declarer.

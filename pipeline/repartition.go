@@ -14,7 +14,8 @@ import (
 // key meet in one task: <application.id>-<stage>-repartition. Declare it once; each stage that writes it takes it to NewOutput,
 // and stage to reads it with Handle, as any input. The engine owns the topic:
 //
-//   - A record is placed by the partitioner of the stage that reads it, whoever writes it, and keeps its timestamp.
+//   - A record is placed by the partitioner of the stage that reads it, whoever writes it, and keeps its timestamp. Another
+//     partitioner is refused as long as there is state.
 //   - A hop costs one commit: what a transaction sends is read when it has committed, with all that belongs to it.
 //   - Nothing but the engine deletes from it, and only what the reading task has committed (repartition.purge.interval.ms). Its
 //     reader starts at the first record whatever auto.offset.reset says: those before it were applied.

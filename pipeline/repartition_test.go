@@ -263,3 +263,32 @@ func TestStageHasTheTasksOfItsInputsNotOfItsOutputs(t *testing.T) {
 	}
 	w.read("totals", 50)
 }
+
+// Writer and reader of a repartition topic agree on any partitioner: with another one, keys would go to tasks that do not have
+// their state, and no record would look misplaced. Producers place the records of other inputs, so there it shows.
+func TestAnotherPartitionerOfARepartitionTopicIsRefused(t *testing.T) {
+	text := func(partitioner pipeline.Partitioner, repartitioned bool) string {
+		p := pipeline.New("app")
+		from, to := p.Stage("from"), p.Stage("to")
+		to.PartitionedBy(partitioner)
+		if repartitioned {
+			pipeline.NewOutput(from, pipeline.NewRepartition(to, record.String, record.Int64))
+		}
+		return to.Fingerprint(4)
+	}
+	check := func(was, is string) error { return state.CheckFingerprint(was, is, nil, nil) }
+	err := check(text(pipeline.Murmur2, true), text(pipeline.CRC32, true))
+	if err == nil || !strings.Contains(err.Error(), `was "partitioner murmur2", is "partitioner crc32"`) || !strings.Contains(err.Error(), "revert") {
+		t.Errorf("got %v, want a refusal with both partitioners and the ways out", err)
+	}
+	for _, c := range [][2]string{
+		{text(pipeline.CRC32, true), text(pipeline.CRC32, true)},
+		{text(pipeline.CRC32, false), text(pipeline.CRC32, true)},
+		{text(pipeline.CRC32, true), text(pipeline.CRC32, false)},
+		{text(pipeline.Murmur2, false), text(pipeline.CRC32, false)},
+	} {
+		if err := check(c[0], c[1]); err != nil {
+			t.Errorf("%q after %q: %v", c[1], c[0], err)
+		}
+	}
+}

@@ -29,7 +29,7 @@ func CheckFingerprint(old, new string, keys map[string]int, unread func(input st
 	if err != nil {
 		return err
 	}
-	errs := []error{checkStage(was.stage, is.stage, unread)}
+	errs := []error{checkStage(was.stage, is.stage, unread), checkPartitioner(was.partitioner, is.partitioner)}
 	for _, name := range slices.Sorted(maps.Keys(was.stores)) {
 		errs = append(errs, checkStore(name, was.stores[name], is.stores[name], keys[name]))
 	}
@@ -76,6 +76,14 @@ func dropped(input string, unread func(string) (int64, error)) string {
 		return fmt.Sprintf("input %q was dropped with %d records that were never applied: they would be lost; run the old version until `lag` says that it has read them", input, n)
 	}
 	return ""
+}
+
+// checkPartitioner refuses what no record would show: writer and reader of a repartition topic agree on any partitioner.
+func checkPartitioner(was, is string) error {
+	if was == "" || is == "" || was == is {
+		return nil
+	}
+	return refuse(was, is, "another partitioner moves keys to other tasks, away from their state")
 }
 
 func checkStore(name string, was, is storeLine, keys int) error {

@@ -22,6 +22,13 @@ func FingerprintText(stage string, partitions int32, inputs []string, specs []*S
 	return strings.Join(lines, "")
 }
 
+const partitionerLine = "partitioner "
+
+// WithPartitioner adds to the text of a stage how the engine places its records, where it does: those of a repartition topic.
+func WithPartitioner(text, partitioner string) string {
+	return partitionerLine + partitioner + "\n" + text
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -31,8 +38,9 @@ func orDash(s string) string {
 
 // topology is a fingerprint text taken apart.
 type topology struct {
-	stage  stageLine
-	stores map[string]storeLine
+	stage       stageLine
+	stores      map[string]storeLine
+	partitioner string // its line, "" without one
 }
 
 type stageLine struct {
@@ -55,6 +63,8 @@ func parseTopology(text string) (topology, error) {
 			ok = t.stage.text == "" && t.stage.parse(line, f)
 		case "store":
 			ok = t.addStore(line, f)
+		case "partitioner":
+			ok, t.partitioner = t.partitioner == "" && len(f) == 2, line
 		}
 		if !ok {
 			return t, fmt.Errorf("topology fingerprint: line %q is not understood: a newer version wrote it, run that version", line)
