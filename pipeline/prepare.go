@@ -68,6 +68,9 @@ func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
 	if err := p.accept(ctx, steps); err != nil {
 		return err
 	}
+	if err := p.checkGone(ctx); err != nil {
+		return err
+	}
 	p.warnStranger(ctx, id)
 	return p.checkMemory(ctx)
 }

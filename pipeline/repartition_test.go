@@ -20,9 +20,11 @@ import (
 )
 
 // perValue counts clicks by their value: one stage hands them to another, under the value as key.
-func perValue(app string) *pipeline.Pipeline {
+func perValue(app string) *pipeline.Pipeline { return perValueIn(app, "second") }
+
+func perValueIn(app, counting string) *pipeline.Pipeline {
 	p := pipeline.New(app)
-	first, second := p.Stage("first"), p.Stage("second")
+	first, second := p.Stage("first"), p.Stage(counting)
 	byValue := pipeline.NewRepartition(second, record.String, record.Int64)
 	hand := pipeline.NewOutput(first, byValue)
 	pipeline.Handle(first, clicks, func(c *pipeline.Ctx, r pipeline.Record[string, int64]) error {

@@ -12,7 +12,18 @@ const maxName = 249
 func StateTopic(app, stage string) string { return app + "-" + stage + "-state" }
 
 // Repartition is the name of the topic through which other stages of the application hand records to a stage under a new key.
-func Repartition(app, stage string) string { return app + "-" + stage + "-repartition" }
+func Repartition(app, stage string) string { return app + "-" + stage + repartitionSuffix }
+
+const repartitionSuffix = "-repartition"
+
+// RepartitionOf returns the stage of which topic is the repartition topic, if app is its application; false when it is none.
+func RepartitionOf(app, topic string) (stage string, ok bool) {
+	if len(topic) <= len(app)+len("-")+len(repartitionSuffix) {
+		return "", false
+	}
+	stage = strings.TrimSuffix(strings.TrimPrefix(topic, app+"-"), repartitionSuffix)
+	return stage, Repartition(app, stage) == topic
+}
 
 // DeadLetters is the name of the topic that takes what an application could not process.
 func DeadLetters(app string) string { return app + "-dead-letters" }

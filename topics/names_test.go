@@ -26,3 +26,14 @@ func TestNamesAreFrozen(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestRepartitionTopicTellsItsStage(t *testing.T) {
+	for topic, want := range map[string]string{
+		"bank-post-repartition": "post", "bank-eu-post-repartition": "eu-post", "bank-a-repartition-repartition": "a-repartition",
+		"bank-repartition": "", "bank--repartition": "", "bankers-post-repartition": "", "post-repartition": "", "bank-post-state": "", "": "",
+	} {
+		if stage, ok := topics.RepartitionOf("bank", topic); ok != (want != "") || ok && stage != want {
+			t.Errorf("%q: %q, %v, want %q", topic, stage, ok, want)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -82,6 +84,18 @@ func fetchCommittedOnce(ctx context.Context, client *kgo.Client, group string, p
 		}
 	}
 	return got, nil
+}
+
+// CommittedTopics returns the topics of which a group has committed offsets, by name; none when there is no such group.
+func CommittedTopics(ctx context.Context, client *kgo.Client, group string) ([]string, error) {
+	offsets, err := kadm.NewClient(client).FetchOffsets(ctx, group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("committed offsets of group %q: %w", group, err)
+	}
+	return slices.Sorted(maps.Keys(offsets)), nil
 }
 
 func offsetFetch(ctx context.Context, client *kgo.Client, group string, partitions []TopicPartition) (*kmsg.OffsetFetchRequest, map[[16]byte]string, error) {
