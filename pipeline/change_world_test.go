@@ -156,7 +156,9 @@ func (w *changed) refuses(r release, says []string) {
 	select {
 	case err = <-stopped:
 		time.AfterFunc(300*time.Millisecond, stop)
-		<-ended
+		if end := <-ended; err == nil {
+			err = end
+		}
 	case err = <-ended:
 		stop()
 	case <-time.After(30 * time.Second):

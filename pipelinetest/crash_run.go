@@ -319,7 +319,7 @@ func (r *run) idle(ctx context.Context) (bool, error) {
 	adm := kadm.NewClient(r.client)
 	offsets, err := adm.FetchOffsets(ctx, r.k.app)
 	if err != nil {
-		return false, nil // a group that does not exist yet, or an offset that is not stable
+		return false, nil //nolint:nilerr // a group that does not exist yet, or an offset that is not stable: asked again
 	}
 	ends, err := adm.ListEndOffsets(ctx, r.k.inputTopics...)
 	if err != nil {

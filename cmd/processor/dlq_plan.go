@@ -170,10 +170,10 @@ func (t *redriveTarget) place(key []byte) int32 { return t.partitioner.Partition
 const maxDuration = time.Duration(1<<63 - 1)
 
 // again makes the new input of a letter: its bytes, without our headers, and with redrive.source.
-func (row *redriveRow) again(letter *kgo.Record, value []byte, sent map[string]bool) *kgo.Record {
-	out := &kgo.Record{Topic: row.target.topic, Key: letter.Key, Value: value, Timestamp: *row.Stamp}
-	out.Partition = row.target.place(letter.Key)
-	row.Source = row.letter.Source
+func (r *redriveRow) again(letter *kgo.Record, value []byte, sent map[string]bool) *kgo.Record {
+	out := &kgo.Record{Topic: r.target.topic, Key: letter.Key, Value: value, Timestamp: *r.Stamp}
+	out.Partition = r.target.place(letter.Key)
+	r.Source = r.letter.Source
 	at := -1
 	for _, h := range letter.Headers {
 		switch {
@@ -181,8 +181,8 @@ func (row *redriveRow) again(letter *kgo.Record, value []byte, sent map[string]b
 			continue
 		case h.Key == topology.HeaderRedriveOf && at < 0:
 			at = len(out.Headers)
-			if sent[row.letter.Source] { // written by a redrive: it names the first original already
-				row.Source = string(h.Value)
+			if sent[r.letter.Source] { // written by a redrive: it names the first original already
+				r.Source = string(h.Value)
 			}
 		}
 		out.Headers = append(out.Headers, h)
@@ -191,6 +191,6 @@ func (row *redriveRow) again(letter *kgo.Record, value []byte, sent map[string]b
 		at = len(out.Headers)
 		out.Headers = append(out.Headers, kgo.RecordHeader{})
 	}
-	out.Headers[at] = kgo.RecordHeader{Key: topology.HeaderRedriveOf, Value: []byte(row.Source)}
+	out.Headers[at] = kgo.RecordHeader{Key: topology.HeaderRedriveOf, Value: []byte(r.Source)}
 	return out
 }

@@ -116,11 +116,12 @@ func (s *sender) add(ctx context.Context, row *redriveRow, letter *kgo.Record) e
 		value = in.Value
 	}
 	out := row.again(letter, value, s.sent)
-	if err := row.target.refusal(out, time.Now()); err != nil {
-		row.Action, row.Why = leftOut, err.Error()
-		return nil
+	refusal := row.target.refusal(out, time.Now())
+	if refusal == nil {
+		s.batch, s.inputs, s.bytes = append(s.batch, row), append(s.inputs, out), s.bytes+size(out)
+	} else {
+		row.Action, row.Why = leftOut, refusal.Error()
 	}
-	s.batch, s.inputs, s.bytes = append(s.batch, row), append(s.inputs, out), s.bytes+size(out)
 	if len(s.batch) >= redriveBatch || s.bytes >= redriveBytes {
 		return s.commit(ctx)
 	}

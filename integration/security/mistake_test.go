@@ -146,7 +146,7 @@ func stranger(t *testing.T, greeting string) string {
 				return
 			}
 			conn.Write([]byte(greeting))
-			defer conn.Close()
+			t.Cleanup(func() { conn.Close() })
 		}
 	}()
 	return l.Addr().String()

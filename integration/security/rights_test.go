@@ -159,8 +159,6 @@ func (b *bank) wantNoDenial(t *testing.T, purpose string) {
 	}
 }
 
-func (b *bank) logged(t *testing.T) int { return len(b.cluster.Brokers[0].Log(t)) }
-
 func TestThePrintedRightsOfRunAreEnoughAndEachIsNeeded(t *testing.T) {
 	b := newBank(t)
 	rights := b.printed(t, "run")

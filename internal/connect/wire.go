@@ -27,11 +27,6 @@ type notKafkaError struct{ first []byte }
 
 func (e *notKafkaError) Error() string { return fmt.Sprintf("the answer begins with %q", e.first) }
 
-// tls reports whether the answer is a TLS alert: the other side speaks TLS.
-func (e *notKafkaError) tls() bool {
-	return len(e.first) > 1 && e.first[0] == 0x15 && e.first[1] == 0x03
-}
-
 // wire is one connection on which requests are sent one at a time.
 type wire struct {
 	net.Conn
