@@ -9,26 +9,41 @@ import (
 	"github.com/tallystick/tallystick/topics"
 )
 
-// checkGone refuses to start without a stage that other stages fed, as long as its repartition topic exists: what is on its way
-// would be read by nobody, and its state left behind, also when the stage just has another name. (A stage of another name that
-// reads other topics meets their offsets without state, I1.)
+// checkGone looks for stages that other stages fed and that the program does not have any more; their repartition topics tell. When
+// there is a new such stage, it is refused as the old one under another name: it would begin with empty state, and nobody would read
+// what is on its way to the old one. (A stage of another name that reads other topics meets their offsets without state, I1.)
+// Else, as after a deploy that was rolled back, a warning says what waits for its return.
 func (p *Processor) checkGone(ctx context.Context) error {
 	read, err := session.CommittedTopics(ctx, p.admin, p.pipe.app) // it tells "ledger" from "ledger-eu", whose topics begin alike
 	if err != nil {
 		return err
 	}
+	renamed := p.pipe.newStage(read)
 	for _, stage := range p.pipe.goneStages(read) {
-		topic := topics.Repartition(p.pipe.app, stage)
-		have, err := topics.NewAdmin(p.admin).Describe(ctx, topic)
-		if err != nil {
+		hop, kept := topics.Repartition(p.pipe.app, stage), topics.StateTopic(p.pipe.app, stage)
+		switch have, err := topics.NewAdmin(p.admin).Describe(ctx, hop); {
+		case err != nil:
 			return err
-		}
-		if len(have) > 0 {
-			return fmt.Errorf("stage %q, which other stages fed, is gone or has another name: what is on its way to it and its state would be left behind: revert the change; or, to give both up, delete the topics %q and %q; or choose a new application.id",
-				stage, topic, topics.StateTopic(p.pipe.app, stage))
+		case len(have) == 0: // it was given up
+		case renamed != "":
+			return fmt.Errorf("stage %q, which other stages fed, is gone, and stage %q is new: under another name it would begin without its state and without what is on its way to it: revert the change; or, if they are two stages, delete the topics %q and %q, which gives up what they hold; or choose a new application.id",
+				stage, renamed, hop, kept)
+		default:
+			p.cfg.Logger.Warn("a stage that other stages fed is gone: what was on its way to it and its state wait until a release has it again, which then lacks what comes meanwhile; to give them up, delete the topics",
+				"app", p.pipe.app, "stage", stage, "topics", []string{hop, kept})
 		}
 	}
 	return nil
+}
+
+// newStage returns a stage that others feed and that the application never ran, "" if there is none.
+func (p *Pipeline) newStage(read []string) string {
+	for _, s := range p.stages {
+		if s.repartition != "" && !slices.Contains(read, s.repartition) {
+			return s.name
+		}
+	}
+	return ""
 }
 
 // goneStages returns the stages whose repartition topic is among those that the application has read, and that it does not have.

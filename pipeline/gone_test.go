@@ -26,7 +26,7 @@ func TestStageBehindAHopThatIsGoneIsRefusedWithTheWayOut(t *testing.T) {
 	if err == nil {
 		t.Fatal("the stage that is gone is not missed")
 	}
-	for _, says := range []string{`stage "second"`, "another name", "revert", `"hops-second-repartition"`, `"hops-second-state"`, "new application.id"} {
+	for _, says := range []string{`stage "second"`, `stage "later" is new`, "revert", `"hops-second-repartition"`, `"hops-second-state"`, "new application.id"} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%v\ndoes not say %s", err, says)
 		}
@@ -34,12 +34,22 @@ func TestStageBehindAHopThatIsGoneIsRefusedWithTheWayOut(t *testing.T) {
 	if err := w.tryStart(before); err != nil {
 		t.Errorf("the version before does not go on: %v", err)
 	}
+	if err := w.tryStart(unfed("hops")); err != nil {
+		t.Errorf("a deploy that added the stage cannot be rolled back: %v", err)
+	}
 	if _, err := kadm.NewClient(w.client).DeleteTopics(t.Context(), "hops-second-repartition", "hops-second-state"); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.tryStart(after); err != nil {
 		t.Errorf("after its topics were deleted: %v", err)
 	}
+}
+
+// unfed is the release before perValue, without a hop.
+func unfed(app string) *pipeline.Pipeline {
+	p := pipeline.New(app)
+	pipeline.Handle(p.Stage("first"), clicks, func(*pipeline.Ctx, pipeline.Record[string, int64]) error { return nil })
+	return p
 }
 
 // runUntil runs a process until it has committed n inputs.
