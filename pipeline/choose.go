@@ -26,8 +26,25 @@ func Choose(heads []int64) int {
 	return best
 }
 
-// maxQueued is how many polled records an input may hold while its task waits for another: it is then not fetched.
-const maxQueued = 2 * maxPoll
+// How much an input may hold of what is polled while its task waits for another: it is then not fetched.
+const (
+	maxQueued      = 2 * maxPoll // records
+	maxQueuedBytes = 32 << 20    // of keys and values
+)
+
+// fills reports whether the queue is at least 1/part of what it may hold.
+func (in *ownedInput) fills(part int) bool {
+	if len(in.queue) >= maxQueued/part {
+		return true
+	}
+	bytes := 0
+	for _, r := range in.queue {
+		if bytes += len(r.Key) + len(r.Value); bytes >= maxQueuedBytes/part {
+			return true
+		}
+	}
+	return false
+}
 
 // head is the record time of the input's first polled record.
 func (in *ownedInput) head() int64 {
@@ -129,10 +146,10 @@ func (w *worker) hold() {
 		}
 		for i := range o.inputs {
 			switch in := &o.inputs[i]; {
-			case !in.held && len(in.queue) >= maxQueued:
+			case !in.held && in.fills(1):
 				in.held = true
 				w.sess.Pause(in.TopicPartition)
-			case in.held && len(in.queue) < maxQueued/2:
+			case in.held && !in.fills(2):
 				in.held = false
 				w.sess.Resume(in.TopicPartition)
 			}

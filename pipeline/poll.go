@@ -18,6 +18,7 @@ func (w *worker) poll(ctx context.Context) error {
 	if w.queued() {
 		n = 1
 	}
+	w.hold()
 	fetches, rewinds := w.sess.Poll(ctx, w.patience(), n), w.rewinds
 	w.admitArrivals() // a task may have become ready during the poll: its records are among these
 	if err := w.pollErrors(ctx, fetches); err != nil {
@@ -35,7 +36,6 @@ func (w *worker) poll(ctx context.Context) error {
 		in.end, in.stable = max(in.end, p.HighWatermark), max(in.stable, p.LastStableOffset)
 		fate = errors.Join(fate, w.enqueue(o, in, p.Records))
 	})
-	w.hold()
 	return fate
 }
 
