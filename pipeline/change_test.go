@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -203,4 +204,29 @@ func (c change) test(t *testing.T) {
 	if c.meanwhile == nil {
 		w.goesOn(before, map[string]int64{"a": 4, "b": 4, "c": 4})
 	}
+}
+
+// A deploy that added an input is rolled back, and comes again: what was applied of the input before is not applied once more, and
+// what came of it meanwhile is.
+func TestInputThatComesBackGoesOnWhereItWas(t *testing.T) {
+	w := &changed{bareWorld(t), []string{"a", "b", "c"}}
+	without, with := change{}.release(func(*release) {}), change{}.release(func(r *release) { r.late = true })
+	w.make(with)
+	total := func(r release, topic string, value, want int64) {
+		t.Helper()
+		w.send(topic, value)
+		stop, wait := w.start(r, &cable{}, pipeline.Events{})
+		w.until(fmt.Sprintf("%d more of %s make a total of %d", value, topic, want), func() bool {
+			return maps.Equal(w.lastTotals(), map[string]int64{"a": want, "b": want, "c": want})
+		})
+		stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total(with, "late", 10, 10)
+	total(without, "clicks", 1, 11)
+	w.send("late", 5)
+	total(with, "clicks", 1, 17)
+	total(with, "late", 100, 117)
 }
