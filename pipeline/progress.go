@@ -9,8 +9,8 @@ import (
 // progress is how far a task has come with one of its inputs.
 type progress struct {
 	next               int64 // appliedNext of the open transaction
-	misplaced          int   // records in a row, from the partition's first, whose key belongs elsewhere; -1 once one does not
-	misplacedCommitted int
+	placement          placement
+	placementCommitted placement
 }
 
 // restart returns an input's progress as of a committed marker.
@@ -18,7 +18,8 @@ func restart(m state.Marker, topic string) progress {
 	next, known := m.NextOf(topic)
 	p := progress{next: next}
 	if known && m.TxnSeq > 1 { // the partition's first records were seen by an earlier task
-		p.misplaced, p.misplacedCommitted = -1, -1
+		p.placement.seen = placementSample
+		p.placementCommitted = p.placement
 	}
 	return p
 }

@@ -245,7 +245,7 @@ func (t *Task) Merge(s state.Sealed, position int64) error {
 	}
 	t.committed = s.Marker
 	for i := range t.inputs {
-		t.inputs[i].misplacedCommitted = t.inputs[i].misplaced
+		t.inputs[i].placementCommitted = t.inputs[i].placement
 	}
 	t.settleTransaction()
 	return nil
@@ -256,7 +256,7 @@ func (t *Task) Drop() {
 	t.view.Drop()
 	for i := range t.inputs {
 		p := &t.inputs[i]
-		p.next, p.misplaced = t.committedNext(t.stage.inputs[i].topic), p.misplacedCommitted
+		p.next, p.placement = t.committedNext(t.stage.inputs[i].topic), p.placementCommitted
 	}
 	t.settleTransaction()
 }
