@@ -86,6 +86,22 @@ func TestTaskWaitsForAnInputThatIsNotCaughtUp(t *testing.T) {
 	}
 }
 
+// Of several inputs of which nothing is polled, one that has more is enough to wait, wherever it stands.
+func TestTaskWaitsForAnyOfItsInputs(t *testing.T) {
+	for lagging := range 2 {
+		now := time.Unix(1000, 0)
+		w, o := paired(t, 0, func() time.Time { return now })
+		o.inputs = append(o.inputs, o.inputs[0])
+		o.inputs[2].queue, o.inputs[lagging].stable = polled(1), 9
+		if in := w.choose(o); in != nil {
+			t.Errorf("input %d has more, and %s is taken", lagging, in.Topic)
+		}
+		if until := w.waitsUntil(); !until.Equal(now.Add(fetchPatience)) {
+			t.Errorf("input %d has more: it waits until %s", lagging, until)
+		}
+	}
+}
+
 // controlAttrs are those of a transaction's marker.
 func controlAttrs(t *testing.T) kgo.RecordAttrs {
 	t.Helper()

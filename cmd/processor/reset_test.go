@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -191,6 +192,31 @@ func refuseAll(req kmsg.Request) kmsg.Response {
 		return resp
 	}
 	return nil
+}
+
+// A reset ends what its own job has open, names it before, and leaves all others alone, also an application whose name begins alike.
+func TestResetEndsTheOpenTransactionsOfItsJobAlone(t *testing.T) {
+	b, _ := startJob(t)
+	transaction(t, b, "ledger-pod-1-0", append(credit(0, 1), stateRecord())...)
+	transaction(t, b, "ledger-eu-pod-1-0", credit(1, 1)...)
+	transaction(t, b, "upstream-7", credit(2, 1)...)
+	p, _ := resetRun(t, b, exitUsage, "plan", "--to", "latest")
+	if !slices.Equal(p.Open, []string{"ledger-pod-1-0"}) || !strings.Contains(strings.Join(p.Warnings, "\n"), "ended first: ledger-pod-1-0") {
+		t.Errorf("open %q, warnings %q", p.Open, p.Warnings)
+	}
+	if *p.Tasks[2].To != 0 || p.Tasks[2].End != 1 {
+		t.Errorf("%+v: latest must not skip what an open transaction may yet commit", p.Tasks[2])
+	}
+	if _, errs := resetRun(t, b, exitOK, "apply", "--to", "latest", "--yes"); !strings.Contains(errs, "ended the open transaction of ledger-pod-1-0") {
+		t.Error(errs)
+	}
+	var left []string
+	for _, r := range txRows(t, b, exitOK) {
+		left = append(left, r.TransactionalID)
+	}
+	if slices.Sort(left); !slices.Equal(left, []string{"ledger-eu-pod-1-0", "upstream-7"}) {
+		t.Errorf("open after the reset: %q", left)
+	}
 }
 
 func TestResetOnALiveGroupNamesItsMembers(t *testing.T) {

@@ -34,6 +34,11 @@ func TestUserDataFormatIsFrozen(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("user data changed:\n got %s want %s", got, want)
 	}
+	for n := range len(u.Append(nil)) {
+		if cut, err := ParseUserData(u.Append(nil)[:n]); err == nil {
+			t.Errorf("%d bytes of it are read as %+v", n, cut)
+		}
+	}
 	back, err := ParseUserData(u.Append(nil))
 	if err != nil || back.Fingerprint != u.Fingerprint || !slices.Equal(back.Tasks, u.Tasks) {
 		t.Errorf("read back %+v, %v", back, err)
@@ -69,6 +74,7 @@ type group struct {
 	t      Topology
 	topics map[string]int32
 	owned  map[string]map[string][]int32 // member → topic → partitions
+	reads  map[string][]string           // member → topics, of those that do not read all: another release
 }
 
 func (g *group) balance(members ...string) map[string]map[string][]int32 {
@@ -77,7 +83,11 @@ func (g *group) balance(members ...string) map[string]map[string][]int32 {
 	for _, name := range members {
 		m := kmsg.NewJoinGroupResponseMember()
 		m.MemberID = name
-		m.ProtocolMetadata = b.JoinGroupMetadata(slices.Sorted(maps.Keys(g.topics)), g.owned[name], 1)
+		reads, other := g.reads[name]
+		if !other {
+			reads = slices.Sorted(maps.Keys(g.topics))
+		}
+		m.ProtocolMetadata = b.JoinGroupMetadata(reads, g.owned[name], 1)
 		joined = append(joined, m)
 	}
 	mb, _, err := b.MemberBalancer(joined)
@@ -168,6 +178,47 @@ func TestBalancerKeepsWhatMembersOwn(t *testing.T) {
 	}
 }
 
+// During a rolling upgrade a member of the release before reads one input of a task: it keeps nothing of it, and is given nothing.
+func TestMemberThatReadsATaskInPartHasNothingOfIt(t *testing.T) {
+	g := joinGroup()
+	g.reads = map[string][]string{"old": {"clicks", "orders"}}
+	g.owned = map[string]map[string][]int32{"old": {"orders": {0, 1, 2, 3, 4, 5}}}
+	settled(g, "old", "new")
+	got := g.balance("old", "new") // tasks go first, and then the others find their balance
+	if len(got["old"]["orders"]) > 0 || len(got["old"]["clicks"]) != 5 || len(got["new"]["orders"]) != 6 || len(got["new"]["accounts"]) != 6 {
+		t.Errorf("got %v, want every task of two inputs with the member that reads both, and the others with the other", got)
+	}
+}
+
+// What a member owned of a topic that was made anew with fewer partitions takes no place in its share.
+func TestTasksThatAreGoneTakeNoPlace(t *testing.T) {
+	g := joinGroup()
+	g.topics["orders"], g.topics["accounts"] = 1, 1
+	six := []int32{0, 1, 2, 3, 4, 5}
+	g.owned = map[string]map[string][]int32{"a": {"orders": six, "accounts": six}, "b": {"clicks": {0, 1, 2, 3, 4}}}
+	got := settled(g, "a", "b")
+	if a, b := len(got["a"]["orders"])+len(got["a"]["clicks"]), len(got["b"]["orders"])+len(got["b"]["clicks"]); a != 3 || b != 3 {
+		t.Errorf("got %v, want three tasks for each", got)
+	}
+}
+
+// A task moves in two rounds: as long as one member says that it owns an input, no other is given it.
+func TestTaskMovesOnlyWhenItsOwnerHasGivenItUp(t *testing.T) {
+	g := joinGroup()
+	before := settled(g, "a", "b")
+	first := g.balance("a", "b", "c")
+	for topic, ps := range first["c"] {
+		for _, p := range ps {
+			if slices.Contains(before["a"][topic], p) || slices.Contains(before["b"][topic], p) {
+				t.Errorf("c is given %s/%d while its owner still has it", topic, p)
+			}
+		}
+	}
+	if second := g.balance("a", "b", "c"); len(second["c"]["orders"])+len(second["c"]["clicks"]) < 3 {
+		t.Errorf("c has %v after the second round", second["c"])
+	}
+}
+
 func TestJoinMetadataIsDeterministic(t *testing.T) {
 	warm := []WarmTask{{TaskID{"b", 1}, 5}, {TaskID{"a", 2}, 7}}
 	b := NewBalancer(Topology{Warm: func() []WarmTask { return slices.Clone(warm) }}, func() {}, nil)
@@ -176,6 +227,10 @@ func TestJoinMetadataIsDeterministic(t *testing.T) {
 	slices.Reverse(warm)
 	if again := b.JoinGroupMetadata([]string{"x", "y"}, current(), 4); !bytes.Equal(first, again) {
 		t.Error("the same membership gave other bytes: the broker would rebalance for nothing")
+	}
+	meta := kmsg.NewConsumerMemberMetadata()
+	if err := meta.ReadFrom(first); err != nil || meta.Generation != 4 || len(meta.OwnedPartitions) != 2 || !slices.Equal(meta.OwnedPartitions[0].Partitions, []int32{1, 2}) {
+		t.Errorf("metadata %+v, %v", meta, err)
 	}
 	if !strings.Contains(string(first), "\x01a\x02\x07") {
 		t.Errorf("user data is not in the metadata: %x", first)

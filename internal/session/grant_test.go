@@ -103,6 +103,31 @@ func TestRemainderOfATaskIsShown(t *testing.T) {
 	}
 }
 
+// There is no remainder of what is shown already, of what comes back whole (the gate grants it, with its starts), and of a session
+// that has ended.
+func TestTaskWithoutARemainder(t *testing.T) {
+	id, all := TaskID{"join", 0}, map[string][]int32{"orders": {0}, "accounts": {0}}
+	s := joining()
+	if _, err := assign(s, all, all); err != nil {
+		t.Fatal(err)
+	}
+	s.onLost(t.Context(), nil, map[string][]int32{"accounts": {0}})
+	if a := s.Remainder(id); a != nil {
+		t.Errorf("the group has it whole, and a remainder of %v is granted", a.Partitions())
+	}
+	s.onSynced(map[string][]int32{"orders": {0}})
+	shown := s.Remainder(id)
+	if shown == nil || s.Remainder(id) != nil || !shown.Token.Live() {
+		t.Errorf("got %+v: want it shown once, and not taken back by a second look", shown)
+	}
+	shown.Token.Kill()
+	delete(s.grants, id)
+	s.closed = true
+	if s.Remainder(id) != nil {
+		t.Error("a closed session grants")
+	}
+}
+
 // What is fetched of the first input was begun before the task had a start: only a new join gives both at once.
 func TestInputsThatComeOneAfterTheOtherMakeTheMemberJoinAgain(t *testing.T) {
 	s := joining()
