@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/topics"
 )
 
 // TopicPartition names one partition.
@@ -93,7 +95,7 @@ func CommittedTopics(ctx context.Context, client *kgo.Client, group string) ([]s
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("committed offsets of group %q: %w", group, err)
+		return nil, fmt.Errorf("committed offsets of group %q: %w", group, topics.Asked{Group: group}.Explain(err))
 	}
 	return slices.Sorted(maps.Keys(offsets)), nil
 }

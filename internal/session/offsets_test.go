@@ -50,6 +50,25 @@ func answer(c *kfake.Cluster, edit func(*kmsg.OffsetFetchRequest, *kmsg.OffsetFe
 	})
 }
 
+// A group that is not there has read nothing; one that may not be read is an error that names the right.
+func TestTopicsThatAGroupHasRead(t *testing.T) {
+	for code, want := range map[int16]string{0: "", kerr.GroupIDNotFound.Code: "", kerr.GroupAuthorizationFailed.Code: "READ on group g is missing"} {
+		c, client := embedded(t, 1, "in")
+		c.ControlKey(int16(kmsg.OffsetFetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			resp := r.(*kmsg.OffsetFetchRequest).ResponseKind().(*kmsg.OffsetFetchResponse)
+			g := kmsg.NewOffsetFetchResponseGroup()
+			g.Group, g.ErrorCode = "g", code
+			resp.Groups = append(resp.Groups, g)
+			return resp, nil, true
+		})
+		got, err := CommittedTopics(t.Context(), client, "g")
+		if len(got) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("code %d: %v, %v, want %q", code, got, err, want)
+		}
+	}
+}
+
 // "None" would start the task from the beginning and apply everything twice.
 func TestOffsetThatTheAnswerLeavesOutIsAnErrorAndNotNone(t *testing.T) {
 	c, client := embedded(t, 2, "in")
