@@ -84,10 +84,10 @@ func hermetic() []suite {
 			steps: []step{test("2m", "-tags", "transcript", "-run", "TestReadmeTranscript", "./internal/lint")},
 			must:  []string{"internal/lint.TestReadmeTranscript"},
 		},
-		{name: "simulation", what: "seeded faults and exhaustive crash points in bubbles", limit: 9 * time.Minute, show: true,
+		{name: "simulation", what: "seeded faults and exhaustive crash points in bubbles", limit: 15 * time.Minute, show: true,
 			steps: []step{
 				// Fixed seeds first: they tell whether a change broke something. Then some that no commit had before.
-				with(test("7m", "-tags", "synctests", "./internal/simulation"), "SEEDS="+fixedSeeds),
+				with(test("12m", "-tags", "synctests", "./internal/simulation"), "SEEDS="+fixedSeeds),
 				with(test("2m", "-tags", "synctests", "-run", "TestSeeds", "./internal/simulation"), "SEEDS=20", "SEED0="+seedOf(commit())),
 			},
 			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestSeedsOfTwoInputs", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestEveryCrashPointOfTwoInputs", "internal/simulation.TestScenarios"},
