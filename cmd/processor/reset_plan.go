@@ -323,11 +323,26 @@ func (r *reset) choose(p *resetPlan) {
 			t.Note = "as it should be"
 		default:
 			t.To, t.Note = t.Applied, t.moved()
-			if *t.Applied < t.Start {
-				t.Note = fmt.Sprintf("retention deleted %d offsets that were never processed: the task will still stop (I4)", t.Start-*t.Applied)
-			}
+		}
+		if t.gap() != "" {
+			t.Note = "the task stops there all the same: see the warning"
 		}
 	}
+}
+
+// gap is why the task stops where its state ends, whatever the group's offset says; empty when the input goes on there.
+func (t *resetTask) gap() string {
+	switch {
+	case t.Applied == nil:
+		return ""
+	case *t.Applied < t.Start:
+		return fmt.Sprintf("retention deleted %s of %s/%d that were never processed: task %s stops there (I4), and only starting over goes on behind them",
+			counted(int(t.Start-*t.Applied), "offset"), t.Topic, t.Partition, t.Task)
+	case *t.Applied > t.End:
+		return fmt.Sprintf("%s/%d ends at offset %d, and task %s has applied it up to %d: it lost records or was made anew, and the task stops there",
+			t.Topic, t.Partition, t.End, t.Task, *t.Applied)
+	}
+	return ""
 }
 
 // moved says how the group's offset came to differ.

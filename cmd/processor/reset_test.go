@@ -87,6 +87,34 @@ func TestResetToMarkerPutsMovedOffsetsRight(t *testing.T) {
 	}
 }
 
+// What no moved offset can mend is said, also where the group's offset is as it should be: the task would stop again.
+func TestResetToMarkerSaysWhereATaskStopsAllTheSame(t *testing.T) {
+	b, cfg, client := history(t, 200)
+	feedSome(t, cfg, 50)
+	plain, _ := resetRun(t, b, exitOK, "plan", "--to-marker")
+	applied := *plain.Tasks[0].Applied
+	if err := b.Cluster().DeleteRecords(credits, 0, applied+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, moved := range []bool{false, true} {
+		code := exitOK
+		if moved {
+			commit(t, client, "ledger", 0)
+			code = exitUsage
+		}
+		p, _ := resetRun(t, b, code, "plan", "--to-marker")
+		if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "retention deleted 1 offset of credit-events/0 that were never processed: task post/0 stops there (I4)") || strings.Contains(text, "post/1") {
+			t.Errorf("moved %v: %q", moved, p.Warnings)
+		}
+		if moved != (p.Tasks[0].To != nil) || p.Tasks[0].Note == "as it should be" {
+			t.Errorf("moved %v: %+v", moved, p.Tasks[0])
+		}
+	}
+	if len(plain.Warnings) != 0 {
+		t.Errorf("%q", plain.Warnings)
+	}
+}
+
 func TestResetStartsOverWhereItIsTold(t *testing.T) {
 	b, cfg, client := history(t, 200)
 	ends, err := kadm.NewClient(client).ListEndOffsets(t.Context(), credits)

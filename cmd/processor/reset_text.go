@@ -15,6 +15,11 @@ func (r *reset) warn(p *resetPlan) {
 		add("a reset was begun and not finished (%s): no task runs until apply has been run to its end", p.HalfDone)
 	}
 	if !r.restarts() {
+		for _, t := range p.Tasks {
+			if gap := t.gap(); gap != "" {
+				add("%s", gap)
+			}
+		}
 		return
 	}
 	var again, skipped, gone int64
