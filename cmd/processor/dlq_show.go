@@ -27,7 +27,7 @@ func newDLQShow(c *cli) *cobra.Command {
 			"there, whether the letter was redriven, and what to do about its reason. For a conflict it fetches the first event of the id and names\n" +
 			"the fields that differ.",
 		Example: "  processor dlq show 3/17\n  processor dlq show 3/17 -o json | jq -r .value",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactlyOne("position"),
 	}
 	configFlags(cmd, groupConnection, groupApplication)
 	cmd.RunE = c.connected(lookUpLimit, c.dlqShow)

@@ -43,7 +43,12 @@ func newFeed(c *cli) *cobra.Command {
 			"A format (-f) is franz-go's: https://pkg.go.dev/github.com/twmb/franz-go/pkg/kgo#NewRecordReader",
 		Example: "  processor feed events.jsonl\n  processor feed --generate 5000 --duplicates 5% --malformed 1%\n" +
 			"  processor tail credit-events --to-end -o jsonl | processor feed --from-tail --topic copy",
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%s takes one file at most, got %d", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
 	}
 	configFlags(cmd, groupConnection)
 	cmd.Flags().StringVar(&f.topic, "topic", topology.Credits.Name, "the topic to write to; it must exist")

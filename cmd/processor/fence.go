@@ -29,7 +29,7 @@ func newFence(c *cli) *cobra.Command {
 			"The instance is what run was given as group.instance.id, or the name in <state.dir>/<application.id>/<slot>/name; a wrong one is answered with\n" +
 			"those that are known (exit 4).",
 		Example: "  processor fence ledger-2 --force",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactlyOne("instance"),
 	}
 	configFlags(cmd, groupConnection, groupApplication)
 	keyFlags(cmd, "transaction.timeout.ms")

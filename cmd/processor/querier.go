@@ -156,7 +156,7 @@ func unanswered(what string, absent []missingTask) error {
 		case m.Kind == queryFailed:
 			e.Kind, e.Hint = queryFailed, ""
 		case m.Kind == queryNotReady && e.Kind != queryFailed:
-			e.Kind, e.Hint = queryNotReady, "try again; /readyz and /status of the admin port say how far it is"
+			e.Kind, e.Hint = queryNotReady, "try again later; /readyz and /status of the admin port say how far it is; a stopped one does not come back by itself, its error names the way out"
 		}
 	}
 	e.Message = strings.Join(lines, "\n")

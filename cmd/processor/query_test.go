@@ -188,6 +188,7 @@ func TestRestoringAndElsewhereHaveTheirOwnExitCodes(t *testing.T) {
 		says string
 	}{
 		{&pipeline.NotReadyError{Task: id, Why: "it is being restored", Restore: restore}, exitUnavailable, "task post/2: it is being restored: 20 records, 25% (offset 25 of 100)"},
+		{&pipeline.NotReadyError{Task: id, Why: "it is stopped: I3"}, exitUnavailable, "a stopped one does not come back by itself"},
 		{&pipeline.ElsewhereError{Task: id, Instance: "ledger-1", Host: "/10.0.0.7"}, exitNotFound, `owned by instance "ledger-1" at /10.0.0.7`},
 		{fmt.Errorf("disk"), exitFailed, "disk"},
 	} {

@@ -81,6 +81,16 @@ func asUsage(cmd *cobra.Command, err error) error {
 	return fail(exitUsage, err, "see "+cmd.CommandPath()+" --help")
 }
 
+// exactlyOne is the rule of a command that takes one argument, which is a what.
+func exactlyOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s takes one %s, got %s", cmd.CommandPath(), what, counted(len(args), "argument"))
+		}
+		return nil
+	}
+}
+
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

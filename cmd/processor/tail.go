@@ -41,12 +41,7 @@ func newTail(c *cli) *cobra.Command {
 			"--to-end stops at the last committed record there was at the start, whatever stands behind it (transaction markers, aborted records, open\n" +
 			"transactions: it says whose). A format (-f) is franz-go's: https://pkg.go.dev/github.com/twmb/franz-go/pkg/kgo#NewRecordFormatter",
 		Example: "  processor tail ledger-updates --to-end\n  processor tail credit-events --from -10 -o jsonl\n  processor tail credit-events -f '%p/%o %k %v\\n'",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%s takes one topic, got %d", cmd.CommandPath(), len(args))
-			}
-			return nil
-		},
+		Args:    exactlyOne("topic"),
 	}
 	cmd.ValidArgsFunction = c.firstArgument(topicNames)
 	configFlags(cmd, groupConnection)
