@@ -88,16 +88,21 @@ func fetchCommittedOnce(ctx context.Context, client *kgo.Client, group string, p
 	return got, nil
 }
 
-// CommittedTopics returns the topics of which a group has committed offsets, by name; none when there is no such group.
+// CommittedTopics returns the topics of which a group has committed offsets, by name; none when there is no such group. It retries
+// what passes until ctx ends: a cluster that was just made has no coordinator yet.
 func CommittedTopics(ctx context.Context, client *kgo.Client, group string) ([]string, error) {
-	offsets, err := kadm.NewClient(client).FetchOffsets(ctx, group)
-	if errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, nil
+	var r retry
+	for {
+		offsets, err := kadm.NewClient(client).FetchOffsets(ctx, group)
+		switch {
+		case err == nil:
+			return slices.Sorted(maps.Keys(offsets)), nil
+		case errors.Is(err, kerr.GroupIDNotFound):
+			return nil, nil
+		case !r.again(ctx, err):
+			return nil, fmt.Errorf("committed offsets of group %q: %w", group, topics.Asked{Group: group}.Explain(err))
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("committed offsets of group %q: %w", group, topics.Asked{Group: group}.Explain(err))
-	}
-	return slices.Sorted(maps.Keys(offsets)), nil
 }
 
 func offsetFetch(ctx context.Context, client *kgo.Client, group string, partitions []TopicPartition) (*kmsg.OffsetFetchRequest, map[[16]byte]string, error) {
