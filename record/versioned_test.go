@@ -106,6 +106,20 @@ func TestVersionedSaysThatANewerProgramWroteAValue(t *testing.T) {
 	}
 }
 
+// A byte with which values of the first form can begin is theirs, whatever version it would mark.
+func TestVersionedTakesNoOldValueForANewerOne(t *testing.T) {
+	c := record.Versioned(2, record.Int64, failing{}, func(n int) int64 { return int64(-n) })
+	if got, err := c.Decode([]byte{5, 0, 0}); err != nil || got != -3 {
+		t.Errorf("got %d, %v, want the old codec's three bytes", got, err)
+	}
+	_, _, v3 := names()
+	for b, want := range map[byte]bool{2: true, 3: true, 4: false, '{': true} {
+		if got := v3.(record.Beginner).MayBegin(b); got != want {
+			t.Errorf("version 3 may begin with %#02x: %v", b, got)
+		}
+	}
+}
+
 func TestVersionedReadsNullAsTheNewForm(t *testing.T) {
 	c := record.Versioned(2, record.Bytes, record.JSON[string](), longer)
 	if b, err := c.Decode(nil); err != nil || b != nil {
@@ -148,6 +162,7 @@ func TestVersionedThatCannotWorkSaysSo(t *testing.T) {
 		"version 3 follows":    record.Versioned(3, plain(), plain(), strings.ToUpper),
 		"version 2 follows":    record.Versioned(2, plain(), second(), strings.ToUpper),
 		"version 1 follows":    record.Versioned(1, plain(), plain(), strings.ToUpper),
+		"version 9 follows":    record.Versioned(2, record.Versioned(9, plain(), plain(), strings.ToUpper), plain(), strings.ToUpper), // of the new form itself
 		"lacks the new codec":  record.Versioned[string, string](2, plain(), plain(), nil),
 		"up to 28":             chain(record.MaxVersion + 1)[record.MaxVersion],
 		"version 4 follows":    record.Versioned(3, plain(), record.Versioned(4, plain(), second(), strings.ToUpper), strings.ToUpper), // of the inner one

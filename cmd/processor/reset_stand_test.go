@@ -105,9 +105,10 @@ func TestResetCountsWhatItRepeatsSkipsAndMisses(t *testing.T) {
 			t.Errorf("%q: %+v", c.args, p.Tasks[0])
 		}
 	}
-	for _, outside := range []string{"credit-events/0=1", "credit-events/0=6", "credit-events/0=-3", "credit-events/-1=3"} {
-		if _, errs, code := processor(t, b, "", "reset", "plan", "--to-offset", outside); code != exitUsage {
-			t.Errorf("%s: exit %d: %s", outside, code, errs)
+	for outside, says := range map[string]string{"credit-events/0=1": "has offsets 2 to 5", "credit-events/0=6": "has offsets 2 to 5", "credit-events/4=0": "no partition 4",
+		"credit-events/0=-3": "write topic/partition=offset", "credit-events/-1=3": "write topic/partition=offset"} {
+		if out, errs, code := processor(t, b, "", "reset", "plan", "--to-offset", outside); code != exitUsage || out != "" || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d: %s%s", outside, code, out, errs)
 		}
 	}
 }
@@ -139,6 +140,28 @@ func TestResetToMarkerFindsTheLastCommittedMarker(t *testing.T) {
 	committed(t, client, 0, 4, metadataOf(&last))
 	if p, _ := resetRun(t, b, exitUsage, "plan", "--to-marker"); p.Tasks[0].To != nil || p.Tasks[0].Note != "as it should be" {
 		t.Errorf("%+v", p.Tasks[0])
+	}
+}
+
+// What was open when the plan was made may be committed by the time that it is ended: the marker is read again.
+func TestResetToMarkerGoesByTheMarkerOfTheEnd(t *testing.T) {
+	b, cfg := startJob(t)
+	client := testClient(t, b, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	produce(t, client, credit(0, 5)...)
+	applied(t, client, 0, 7, 3)
+	committed(t, client, 0, 1, "")
+	c, _, _ := newTestCLI()
+	r := &reset{cli: c, cfg: cfg, job: cfg.job(), client: client, mode: toMarker}
+	p, err := r.plan(t.Context())
+	if err != nil || p.Tasks[0].To == nil || *p.Tasks[0].To != 3 {
+		t.Fatal(p, err)
+	}
+	last := applied(t, client, 0, 8, 4)
+	if err := r.apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := kadm.NewClient(client).FetchOffsets(t.Context(), "ledger"); err != nil || got[credits][0].At != 4 || got[credits][0].Metadata != metadataOf(&last) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,6 +126,51 @@ func TestFetchingStartsWhereTheGateSays(t *testing.T) {
 	got, err := s.adjust(t.Context(), committedNowhere())
 	if want := kgo.NewOffset().At(7); err != nil || got["in"][0] != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// Each input of a task has an offset and a start of its own; a task that the gate holds back is not fetched, and no other is held.
+func TestGateDecidesForEachInput(t *testing.T) {
+	var committed []int64
+	c, s := opened(t, func(tasks []*Assignment) error {
+		for i := range tasks[0].Inputs {
+			committed = append(committed, tasks[0].Inputs[i].Committed.Next)
+			tasks[0].Inputs[i].Start = int64(7 + i)
+		}
+		tasks[0].Pause = len(committed) == 2
+		return nil
+	})
+	s.cfg.Topology.StageOf = map[string]string{"in": "stage", "out": "stage"}
+	answer(c, func(req *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetchResponse) {
+		g := &resp.Groups[0]
+		g.Topics = nil
+		for _, asked := range req.Groups[0].Topics {
+			topic := kmsg.NewOffsetFetchResponseGroupTopic()
+			topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+			p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+			p.Offset = 2
+			if asked.TopicID == c.TopicInfo("out").TopicID {
+				p.Offset = 3
+			}
+			topic.Partitions = append(topic.Partitions, p)
+			g.Topics = append(g.Topics, topic)
+		}
+	})
+	for round, paused := range []int{2, 0} {
+		got, err := s.adjust(t.Context(), map[string]map[int32]kgo.Offset{"in": {0: kgo.NewOffset()}, "out": {0: kgo.NewOffset()}})
+		if err != nil || got["in"][0] != kgo.NewOffset().At(7) || got["out"][0] != kgo.NewOffset().At(8) {
+			t.Errorf("round %d: got %v, %v, want 7 and 8", round, got, err)
+		}
+		held := 0
+		for _, partitions := range s.gts.Client().PauseFetchPartitions(nil) {
+			held += len(partitions)
+		}
+		if held != paused {
+			t.Errorf("round %d: %d partitions are held, want %d", round, held, paused)
+		}
+	}
+	if !slices.Equal(committed, []int64{2, 3, 2, 3}) {
+		t.Errorf("the gate was told of offsets %v, want 2 of in and 3 of out", committed)
 	}
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -65,6 +66,35 @@ func TestNewAssignmentKillsTheTokenBeforeIt(t *testing.T) {
 	before := given(s, 3)[0]
 	if after := given(s, 3)[0]; before.Live() || !after.Live() {
 		t.Errorf("live: before %v, after %v", before.Live(), after.Live())
+	}
+}
+
+// The watchdog goes on as long as offsets are waited for: of what is lost or given to others nobody waits any more.
+func TestNobodyWaitsForTheOffsetsOfWhatIsGone(t *testing.T) {
+	s := bare()
+	for p := range int32(3) {
+		s.waiting[TopicPartition{"in", p}] = true
+	}
+	s.onLost(t.Context(), nil, map[string][]int32{"in": {0}})
+	s.onSynced(map[string][]int32{"in": {1}})
+	if len(s.waiting) != 1 || !s.waiting[TopicPartition{"in", 1}] {
+		t.Errorf("waits for %v, want in/1 alone", s.waiting)
+	}
+}
+
+// Each input of a task is committed under its own topic.
+func TestOffsetsAreSentUnderTheirTopics(t *testing.T) {
+	var sent []string
+	offset := func(topic string, p int32, next int64) Offset {
+		return Offset{TopicPartition{topic, p}, next, "proof", NewToken()}
+	}
+	for _, topic := range offsetTopics([]Offset{offset("orders", 0, 3), offset("accounts", 0, 5), offset("orders", 1, 7), offset("accounts", 1, 9)}) {
+		for _, p := range topic.Partitions {
+			sent = append(sent, fmt.Sprintf("%s/%d %d", topic.Topic, p.Partition, p.Offset))
+		}
+	}
+	if want := []string{"orders/0 3", "orders/1 7", "accounts/0 5", "accounts/1 9"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
 	}
 }
 
