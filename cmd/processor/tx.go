@@ -133,7 +133,7 @@ func sortOldest(rows []txRow) {
 // owners tells whose a transaction is.
 type owners struct {
 	app     string
-	ours    map[string]bool // the job's topics
+	ours    map[string]bool // topics that only the job writes
 	members map[string]bool // group.instance.ids in the group now
 }
 
@@ -143,7 +143,7 @@ func newOwners(job *pipeline.Pipeline, members []groupMember) *owners {
 		o.members[m.Instance] = true
 	}
 	for _, w := range job.Topics() {
-		if w.Role == topics.RoleState || w.Role == topics.RoleDeadLetters {
+		if isRebuilt(w.Role) || w.Role == topics.RoleDeadLetters {
 			o.ours[w.Name] = true
 		}
 	}
