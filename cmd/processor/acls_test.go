@@ -88,7 +88,8 @@ func TestACLsPrintsTablesJSONAndCommands(t *testing.T) {
 	cli, stdout, _ = newTestCLI()
 	cli.execute(t.Context(), []string{"acls", "--for", "run", "--commands", "--principal", "User:CN=it's me", "--host", "10.0.0.7"})
 	const line = `kafka-acls.sh --bootstrap-server 'localhost:9092' --command-config admin.properties --add --allow-principal 'User:CN=it'\''s me' --allow-host '10.0.0.7' --operation Write --operation DescribeConfigs --topic 'ledger-updates' --resource-pattern-type literal`
-	if !strings.Contains(stdout.String(), line) {
+	const txn = `--operation Write --transactional-id 'ledger-' --resource-pattern-type prefixed`
+	if !strings.Contains(stdout.String(), line) || !strings.Contains(stdout.String(), txn) {
 		t.Errorf("got %s", stdout)
 	}
 	for _, args := range [][]string{{"--for", "nothing"}, {"--commands", "-o", "json"}} {

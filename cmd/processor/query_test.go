@@ -153,6 +153,9 @@ func TestQueryWithoutAProcessorSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", env, code, stderr)
 		}
 	}
+	if code, _, said := query(t, "127.0.0.1:1", "--limit", "5"); code != exitUsage || !strings.Contains(said, "name a store and no key") {
+		t.Errorf("a limit without a store: exit %d: %s", code, said)
+	}
 	if code, _, said := query(t, "nonsense"); code != exitUsage || !strings.Contains(said, "is not host:port") {
 		t.Errorf("a wrong address: exit %d: %s", code, said)
 	}

@@ -148,7 +148,7 @@ func (c *cli) planReset(ctx context.Context, r *reset) error {
 	if err := p.refusal(); err != nil {
 		return err
 	}
-	if r.mode != "" && p.pending() {
+	if p.pending() {
 		return silent(exitUsage)
 	}
 	return nil

@@ -218,7 +218,7 @@ func TestResetOfATaskWithTwoInputsMovesBoth(t *testing.T) {
 	}
 	next := slices.Clone(m.Next)
 	slices.SortFunc(next, func(a, b state.InputNext) int { return strings.Compare(a.Topic, b.Topic) })
-	if !slices.Equal(next, []state.InputNext{{Topic: credits, AppliedNext: 5}, {Topic: "rates", AppliedNext: 1}}) || m.TxnSeq != 1 || m.StreamTime != state.NoStreamTime || m.Partitions != 4 {
+	if !slices.Equal(next, []state.InputNext{{Topic: credits, AppliedNext: 5}, {Topic: "rates", AppliedNext: 1}}) || m.TxnSeq != 1 || m.StreamTime != state.NoStreamTime || m.Partitions != 4 || m.Fingerprint != join.Fingerprint(4) {
 		t.Errorf("%+v", m)
 	}
 	got, err := kadm.NewClient(client).FetchOffsets(t.Context(), "shop")
