@@ -70,6 +70,10 @@ func TestEachInputIsDispatchedToItsHandlerAndCountedForItself(t *testing.T) {
 	if task.Next("factors") != 41 || task.Next("numbers") != 8 {
 		t.Errorf("next is %d and %d, want 41 and 8", task.Next("factors"), task.Next("numbers"))
 	}
+	alone := newTask(scaling(), nil)
+	if alone.Pass("factors", 0); !alone.Touched() {
+		t.Error("an offset that holds no record would never be committed: it would be lag for ever")
+	}
 	task.Pass("factors", 41)
 	if task.Next("factors") != 42 || task.Next("numbers") != 8 {
 		t.Errorf("next is %d and %d, want 42 and 8", task.Next("factors"), task.Next("numbers"))

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/internal/session"
+	"github.com/tallystick/tallystick/state"
 )
 
 // trims is a purger whose brokers are the test's.
@@ -76,6 +77,9 @@ func TestPurgeThatFailsIsToldOnChangeAndTriedAgain(t *testing.T) {
 	x.asked = nil
 	x.purge(t.Context())
 	x.expect(t, &x.asked)
+	x.committed(hop(0), 6)
+	x.purge(t.Context())
+	x.expect(t, &x.asked, "hop map[0:6]")
 	x.expect(t, &x.said)
 }
 
@@ -111,6 +115,25 @@ func TestOnlyAProvenCommitLetsRecordsBeDeleted(t *testing.T) {
 	}
 	if due := l.p.purger.due(); len(due) != 0 {
 		t.Errorf("due of a task that is lost: %v", due)
+	}
+}
+
+// What is deleted never comes back: of a task of two inputs it is what is applied of the repartition topic, not of the other one, and
+// nothing of a task that went to another process while its commit was proven.
+func TestPurgeGoesByTheOffsetOfTheRepartitionTopic(t *testing.T) {
+	w, o := paired(t, 0, nil)
+	o.stage.repartition = "in"
+	m := state.Marker{Next: []state.InputNext{{Topic: "table", AppliedNext: 900}, {Topic: "in", AppliedNext: 3}}}
+	seals := []sealed{{owner: o, state: state.Sealed{Marker: m}}}
+	w.purgeCommitted(seals)
+	if due := w.p.purger.due(); len(due) != 1 || due["in"][0] != 3 {
+		t.Errorf("due %v, want what is below 3 of the repartition topic alone", due)
+	}
+	w.purgeNoMore(o)
+	o.token.Kill()
+	w.purgeCommitted(seals)
+	if due := w.p.purger.due(); len(due) != 0 {
+		t.Errorf("due %v of a task that is another's", due)
 	}
 }
 
