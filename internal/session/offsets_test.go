@@ -60,7 +60,7 @@ func TestTopicsThatAGroupHasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer client.Close()
+		t.Cleanup(client.Close)
 		c.ControlKey(int16(kmsg.OffsetFetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			c.KeepControl()
 			resp := r.(*kmsg.OffsetFetchRequest).ResponseKind().(*kmsg.OffsetFetchResponse)
