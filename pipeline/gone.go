@@ -4,17 +4,23 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/topics"
 )
+
+// coordinatorPatience is how long a start waits for the group's coordinator, whose fail-over takes seconds.
+const coordinatorPatience = 30 * time.Second
 
 // checkGone looks for stages that other stages fed and that the program does not have any more; their repartition topics tell. When
 // there is a new such stage, it is refused as the old one under another name: it would begin with empty state, and nobody would read
 // what is on its way to the old one. (A stage of another name that reads other topics meets their offsets without state, I1.)
 // Else, as after a deploy that was rolled back, a warning says what waits for its return.
 func (p *Processor) checkGone(ctx context.Context) error {
-	read, err := session.CommittedTopics(ctx, p.admin, p.pipe.app) // it tells "ledger" from "ledger-eu", whose topics begin alike
+	bounded, cancel := context.WithTimeout(ctx, coordinatorPatience)
+	defer cancel()
+	read, err := session.CommittedTopics(bounded, p.admin, p.pipe.app) // it tells "ledger" from "ledger-eu", whose topics begin alike
 	if err != nil {
 		return err
 	}

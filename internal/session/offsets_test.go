@@ -79,6 +79,28 @@ func TestTopicsThatAGroupHasRead(t *testing.T) {
 	}
 }
 
+// A cluster that is new has no coordinator yet, and one that fails over has none for seconds: neither ends a start.
+func TestTopicsThatAGroupHasReadAreAskedForUntilACoordinatorAnswers(t *testing.T) {
+	c, client := embedded(t, 1, "in")
+	asked := 0
+	c.ControlKey(int16(kmsg.FindCoordinator), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if asked++; asked > 6 {
+			return nil, nil, false
+		}
+		resp := r.(*kmsg.FindCoordinatorRequest).ResponseKind().(*kmsg.FindCoordinatorResponse)
+		f := kmsg.NewFindCoordinatorResponseCoordinator()
+		f.Key, f.ErrorCode = "g", kerr.CoordinatorNotAvailable.Code
+		resp.Coordinators = append(resp.Coordinators, f)
+		return resp, nil, true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := CommittedTopics(ctx, client, "g"); err != nil || len(got) > 0 || asked < 7 {
+		t.Errorf("got %v, %v after %d requests", got, err, asked)
+	}
+}
+
 // "None" would start the task from the beginning and apply everything twice.
 func TestOffsetThatTheAnswerLeavesOutIsAnErrorAndNotNone(t *testing.T) {
 	c, client := embedded(t, 2, "in")
