@@ -111,7 +111,7 @@ func (c *cli) examine(ctx context.Context, s settings) ([]finding, error) {
 		return nil, err
 	}
 	defer client.Close()
-	for _, check := range []func(context.Context, Config, *kgo.Client) []finding{checkTopics, checkRights, checkGroup, checkTransactions} {
+	for _, check := range []func(context.Context, Config, *kgo.Client) []finding{checkTopics, checkRights, checkGroup, checkOffsets, checkTransactions} {
 		found = append(found, check(ctx, s.Config, client)...)
 	}
 	return found, nil

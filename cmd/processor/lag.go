@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/state"
 )
 
 func newLag(c *cli) *cobra.Command {
@@ -22,6 +24,7 @@ func newLag(c *cli) *cobra.Command {
 		Long: "lag prints, for each task and input, the committed offset (the next one to process), the end, and the offsets in between. A number is never\n" +
 			"a guess: what could not be read is unknown, with the cause. Offsets count transaction markers too, so a lag of 1 can be a marker.\n\n" +
 			"not started: n              the task has never committed\n" +
+			"n, set by another tool      the job did not commit this offset: its task stops there at the next start\n" +
 			"lost by retention: n        the broker deleted n unread offsets; the task stops there\n" +
 			"ahead of the end            the topic was deleted or truncated after the commit\n" +
 			"behind n of <id> since …    a transaction of a producer is open; nobody reads past it until it ends",
@@ -72,6 +75,7 @@ type lagRow struct {
 	End       *int64   `json:"end"`
 	Lag       *int64   `json:"lag"` // offsets from committed, or from start, to end
 	Lost      int64    `json:"lost,omitempty"`
+	SetBy     string   `json:"set_by,omitempty"`  // who committed the offset when the job did not: its task stops there
 	Unknown   string   `json:"unknown,omitempty"` // the cause
 	HeldBy    *holder  `json:"held_by,omitempty"`
 	HeldError string   `json:"held_error,omitempty"` // an open transaction whose owner could not be found out
@@ -85,6 +89,9 @@ func (r lagRow) cells() []string {
 func (r lagRow) words() string {
 	switch r.State {
 	case lagRunning:
+		if r.SetBy != "" {
+			return number(r.Lag, "?") + ", set by " + r.SetBy
+		}
 		return number(r.Lag, "?")
 	case lagNew:
 		return "not started: " + number(r.Lag, "?")
@@ -210,6 +217,23 @@ type committedOffset struct {
 	err      error
 }
 
+// Who commits offsets beside the job.
+const (
+	anotherTool   = "another tool"
+	halfDoneReset = "a reset that is not finished"
+)
+
+// setBy is who committed the offset, by its metadata; empty for the job itself.
+func (c committedOffset) setBy() string {
+	if strings.HasPrefix(c.metadata, resetMark) {
+		return halfDoneReset
+	}
+	if _, err := state.ParseMetadata(c.metadata); err != nil {
+		return anotherTool
+	}
+	return ""
+}
+
 // judge fills the row from what was read.
 func (r *lagRow) judge(c committedOffset, listings [3]listing) {
 	var errs [4]error
@@ -218,7 +242,7 @@ func (r *lagRow) judge(c committedOffset, listings [3]listing) {
 		*side, errs[i+1] = listings[i].of(r.Topic, r.Partition)
 	}
 	if c.err == nil && c.next >= 0 {
-		r.Committed = &c.next
+		r.Committed, r.SetBy = &c.next, c.setBy()
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		r.State, r.Unknown = lagUnknown, strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -68,8 +68,8 @@ func TestLagHasAWordForEveryCase(t *testing.T) {
 		lag   string
 		words string
 	}{
-		{lagRunning, "0", "0"}, {lagRunning, "6", "6"}, {lagNew, "10", "not started: 10"}, {lagLost, "2", "lost by retention: 5"},
-		{lagAhead, "?", "ahead of the end: topic changed"}, {lagRunning, "0", "0"},
+		{lagRunning, "0", "0, set by another tool"}, {lagRunning, "6", "6, set by another tool"}, {lagNew, "10", "not started: 10"}, {lagLost, "2", "lost by retention: 5"},
+		{lagAhead, "?", "ahead of the end: topic changed"}, {lagRunning, "0", "0, set by another tool"},
 	} {
 		r := rows[i]
 		if r.State != want.state || number(r.Lag, "?") != want.lag || r.words() != want.words || r.Task != fmt.Sprintf("post/%d", i) {
@@ -82,6 +82,36 @@ func TestLagHasAWordForEveryCase(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, out)
 		}
 	}
+}
+
+// An offset that the job did not commit stops its task at the next start: neither lag nor doctor may call that fine.
+func TestAnOffsetThatIsNotTheJobsOwnIsSeen(t *testing.T) {
+	b, _, client := history(t, 100)
+	sees := func(code exitCode, words, said string) {
+		t.Helper()
+		rows, _, _ := lagRows(t, b)
+		out, errs, got := processor(t, b, "", "doctor")
+		if rows[1].words() != words || got != code || !strings.Contains(out, said) {
+			t.Errorf("lag %q, doctor exits %d:\n%s%s", rows[1].words(), got, out, errs)
+		}
+	}
+	sees(exitOK, "0", "every committed offset is the job's own, and its input is there")
+	rows, _, _ := lagRows(t, b)
+	at := *rows[1].Committed
+	set := func(next int64, metadata string) {
+		t.Helper()
+		offsets := kadm.Offsets{}
+		offsets.Add(kadm.Offset{Topic: credits, Partition: 1, At: next, LeaderEpoch: -1, Metadata: metadata})
+		if err := kadm.NewClient(client).CommitAllOffsets(t.Context(), "ledger", offsets); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(at, "")
+	sees(exitCheckFailed, "0, set by another tool", "task post/1 stops there (I1, I2); stop the processors and run processor reset apply --to-marker")
+	set(at, resetMark+"2026-11-30T00:00:00Z to earliest")
+	sees(exitCheckFailed, "0, set by a reset that is not finished", "run the same processor reset apply again")
+	set(at+1000, "")
+	sees(exitCheckFailed, "ahead of the end: topic changed", "processor reset plan says what starting over costs")
 }
 
 func TestLagNamesWhoHoldsTheEnd(t *testing.T) {
