@@ -182,6 +182,11 @@ func TestCommitMovesAllInputsOfItsTasks(t *testing.T) {
 	if table.Next != 0 || in.Next != 3 || table.Metadata != in.Metadata || err != nil || meta.TxnSeq != 2 {
 		t.Errorf("table at %d with %q, in at %d with %q, %v: want 0 and 3 of transaction 2", table.Next, table.Metadata, in.Next, in.Metadata, err)
 	}
+	for _, in := range l.tasks[1].inputs {
+		if in.first != -1 {
+			t.Errorf("%s: record %d is still to be committed", in.Topic, in.first)
+		}
+	}
 	o := own(l.p.stage("s"), l.assigned(t, 1))
 	l.tasks[1].token.Kill()
 	if err := l.sweep(t.Context()); err != nil {
