@@ -59,6 +59,7 @@ func TestRepartitionTopicHasTheCountOfItsStageElseOfItsLargestWriter(t *testing.
 		"other input that exists":    {[]topics.Want{repartition("z", "a"), read("in", "a"), read("other", "z")}, map[string]int32{"in": 8, "other": 3}, 3},
 		"other input to be made":     {[]topics.Want{repartition("z", "a"), read("in", "a"), {Name: "other", Role: topics.RoleInput, Stage: "z", Partitions: 5}}, map[string]int32{"in": 8}, 5},
 		"largest writer":             {[]topics.Want{repartition("z", "a", "b"), read("in", "a"), read("more", "b")}, map[string]int32{"in": 2, "more": 9}, 9},
+		"largest writer first":       {[]topics.Want{repartition("z", "b", "a"), read("in", "a"), read("more", "b")}, map[string]int32{"in": 2, "more": 9}, 9},
 		"over two hops":              {[]topics.Want{repartition("z", "y"), repartition("y", "a"), read("in", "a")}, map[string]int32{"in": 7}, 7},
 		"the topic is there":         {[]topics.Want{repartition("z", "a"), read("in", "a")}, map[string]int32{"in": 8, "z-repartition": 2}, 2},
 		"writer to be made":          {[]topics.Want{repartition("z", "a"), read("in", "a")}, nil, topics.DefaultPartitions},
@@ -87,6 +88,7 @@ func TestRepartitionTopicThatWouldLoseOrChangeRecordsIsRefused(t *testing.T) {
 		{"cleanup.policy=compact", "cleanup.policy", topics.Refuse},
 		{"cleanup.policy=compact,delete", "cleanup.policy", topics.Refuse},
 		{"retention.ms=604800000", "retention.ms", topics.Refuse},
+		{"retention.ms=0", "retention.ms", topics.Refuse},
 		{"retention.bytes=1000", "retention.bytes", topics.Refuse},
 		{"message.timestamp.type=LogAppendTime", "message.timestamp.type", topics.Refuse},
 		{"message.timestamp.before.max.ms=86400000", "message.timestamp.before.max.ms", topics.Refuse},
@@ -105,6 +107,33 @@ func TestRepartitionTopicThatWouldLoseOrChangeRecordsIsRefused(t *testing.T) {
 	err := topics.Plan(rekey(), haves, topics.Rules{RedeliveryHorizon: day}).Refused()
 	if err == nil || !strings.Contains(err.Error(), "stage second has 3") {
 		t.Errorf("another count than the state's: %v", err)
+	}
+}
+
+// Keys of the other input and keys that are handed on meet in one task only if both topics have as many partitions.
+func TestRepartitionTopicOfAnotherCountThanTheOtherInputIsRefused(t *testing.T) {
+	wants := []topics.Want{{Name: "in", Role: topics.RoleInput, Stage: "a"}, {Name: "other", Role: topics.RoleInput, Stage: "z"},
+		{Name: "hop", Role: topics.RoleRepartition, Stage: "z", Writers: []string{"a"}}}
+	haves := map[string]topics.Have{}
+	for name, n := range map[string]int32{"in": 6, "other": 6, "hop": 3} {
+		haves[name] = withPartitions(have(name, "retention.ms=-1", "cleanup.policy=delete"), n)
+	}
+	if err := topics.Plan(wants, haves, topics.Rules{}).Refused(); err == nil || !strings.Contains(err.Error(), "stage z has 6") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A record that the input takes must fit into every topic on its way.
+func TestSizeOfTheInputGoesOverAllHops(t *testing.T) {
+	wants := append(rekey(), topics.Want{Name: "app-third-repartition", Role: topics.RoleRepartition, Stage: "third", Writers: []string{"second"}},
+		topics.Want{Name: "app-third-state", Role: topics.RoleState, Stage: "third"})
+	haves := map[string]topics.Have{"in": withPartitions(good()["in"], 6)}
+	haves["in"].Config["max.message.bytes"] = "9000000"
+	steps := topics.Plan(wants, haves, topics.Rules{})
+	for _, topic := range []string{"app-second-repartition", "app-third-repartition", "app-third-state"} {
+		if s := step(t, steps, topic); s.Partitions != 6 || s.Config["max.message.bytes"] != "9000000" {
+			t.Errorf("%s: %+v: want what the input of the first stage has", topic, s)
+		}
 	}
 }
 
