@@ -324,8 +324,8 @@ func (r *reset) choose(p *resetPlan) {
 		default:
 			t.To, t.Note = t.Applied, t.moved()
 		}
-		if t.gap() != "" {
-			t.Note = "the task stops there all the same: see the warning"
+		if gap := t.gap(); gap != "" {
+			t.Note = gap
 		}
 	}
 }
@@ -336,11 +336,9 @@ func (t *resetTask) gap() string {
 	case t.Applied == nil:
 		return ""
 	case *t.Applied < t.Start:
-		return fmt.Sprintf("retention deleted %s of %s/%d that were never processed: task %s stops there (I4), and only starting over goes on behind them",
-			counted(int(t.Start-*t.Applied), "offset"), t.Topic, t.Partition, t.Task)
+		return fmt.Sprintf("retention deleted %s that were never processed: the task stops there (I4)", counted(int(t.Start-*t.Applied), "offset"))
 	case *t.Applied > t.End:
-		return fmt.Sprintf("%s/%d ends at offset %d, and task %s has applied it up to %d: it lost records or was made anew, and the task stops there",
-			t.Topic, t.Partition, t.End, t.Task, *t.Applied)
+		return fmt.Sprintf("the input ends at offset %d: it lost records or was made anew, and the task stops there", t.End)
 	}
 	return ""
 }

@@ -134,7 +134,7 @@ func TestResetToMarkerFindsTheLastCommittedMarker(t *testing.T) {
 	if a := p.Tasks[0]; a.Applied == nil || *a.Applied != 4 || a.To == nil || *a.To != 4 || !strings.Contains(a.Note, "only its proof is missing") {
 		t.Errorf("%+v, want what marker 7 says: the offset is right, its proof is another's", a)
 	}
-	if a := p.Tasks[1]; a.Applied == nil || !strings.Contains(a.Note, "retention deleted 1 offsets") {
+	if a := p.Tasks[1]; a.Applied == nil || !strings.Contains(a.Note, "retention deleted 1 offset that") {
 		t.Errorf("%+v", a)
 	}
 	committed(t, client, 0, 4, metadataOf(&last))

@@ -103,7 +103,7 @@ func TestResetToMarkerSaysWhereATaskStopsAllTheSame(t *testing.T) {
 			code = exitUsage
 		}
 		p, _ := resetRun(t, b, code, "plan", "--to-marker")
-		if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "retention deleted 1 offset of credit-events/0 that were never processed: task post/0 stops there (I4)") || strings.Contains(text, "post/1") {
+		if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "task post/0, credit-events/0: retention deleted 1 offset that were never processed: the task stops there (I4)") || strings.Contains(text, "post/1") {
 			t.Errorf("moved %v: %q", moved, p.Warnings)
 		}
 		if moved != (p.Tasks[0].To != nil) || p.Tasks[0].Note == "as it should be" {

@@ -17,7 +17,7 @@ func (r *reset) warn(p *resetPlan) {
 	if !r.restarts() {
 		for _, t := range p.Tasks {
 			if gap := t.gap(); gap != "" {
-				add("%s", gap)
+				add("task %s, %s/%d: %s; only starting over goes on from here", t.Task, t.Topic, t.Partition, gap)
 			}
 		}
 		return
