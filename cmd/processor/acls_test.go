@@ -76,6 +76,28 @@ func TestRightsFollowFromThePipeline(t *testing.T) {
 	}
 }
 
+// What replaces or resends needs its own rights, and no wider ones.
+func TestRightsOfResetAndRedrive(t *testing.T) {
+	for purpose, want := range map[string]string{
+		"reset apply": "topic ledger-post-state literal READ WRITE CREATE DELETE DESCRIBE_CONFIGS",
+		"dlq redrive": "transactional-id ledger-redrive literal WRITE",
+	} {
+		cli, stdout, _ := newTestCLI()
+		cli.execute(t.Context(), []string{"acls", "--for", purpose, "-o", "json"})
+		var grants []grant
+		if err := json.Unmarshal(stdout.Bytes(), &grants); err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, g := range grants {
+			found = found || strings.Join(append([]string{g.Type, g.Name, g.Pattern}, g.Operations...), " ") == want
+		}
+		if !found {
+			t.Errorf("%s: no %q in %s", purpose, want, stdout)
+		}
+	}
+}
+
 func TestACLsPrintsTablesJSONAndCommands(t *testing.T) {
 	cli, stdout, stderr := newTestCLI()
 	if code := cli.execute(t.Context(), []string{"acls", "--for", "fence", "-o", "json"}); code != exitOK {

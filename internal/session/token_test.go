@@ -42,6 +42,7 @@ func given(s *Session, partitions ...int32) (tokens []*Token) {
 func TestRevokeKillsTheTokensOfWhatWasTakenAndNoOther(t *testing.T) {
 	s := bare()
 	tokens := given(s, 0, 1)
+	s.joining.Store(false)
 	s.onLost(t.Context(), nil, map[string][]int32{"in": {0}})
 	if tokens[0].Live() || !tokens[1].Live() {
 		t.Errorf("live: %v and %v, want the kept one alone", tokens[0].Live(), tokens[1].Live())
@@ -75,7 +76,9 @@ func TestNobodyWaitsForTheOffsetsOfWhatIsGone(t *testing.T) {
 	for p := range int32(3) {
 		s.waiting[TopicPartition{"in", p}] = true
 	}
-	s.onLost(t.Context(), nil, map[string][]int32{"in": {0}})
+	if s.onLost(t.Context(), nil, map[string][]int32{"in": {0}}); len(s.waiting) != 2 {
+		t.Errorf("waits for %v after the loss of in/0", s.waiting)
+	}
 	s.onSynced(map[string][]int32{"in": {1}})
 	if len(s.waiting) != 1 || !s.waiting[TopicPartition{"in", 1}] {
 		t.Errorf("waits for %v, want in/1 alone", s.waiting)
