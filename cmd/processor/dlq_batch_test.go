@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/record"
 )
@@ -137,5 +138,17 @@ func TestDLQListFiltersByStage(t *testing.T) {
 	}
 	if rows := listed(t, b, "--stage", "other"); len(rows) != 0 {
 		t.Errorf("%+v", rows)
+	}
+}
+
+// A producer's own header of that name proves nothing: the source is that of the letter, unless a redrive wrote the input.
+func TestRedriveSourceIsNotTakenFromAProducer(t *testing.T) {
+	k := []byte("a")
+	b, _ := letterBroker(t, letterOf(0, k, k, "malformed_json", "credit-events/0/7", kgo.RecordHeader{Key: topology.HeaderRedriveOf, Value: []byte("credit-events/1/99")}))
+	if rows := redrivenRows(t, b, exitOK, "0/0", "--yes"); rows[0].Source != "credit-events/0/7" {
+		t.Errorf("%+v", rows[0])
+	}
+	if got := readAll(t, b, credits); len(got) != 1 || len(got[0].Headers) != 1 || string(got[0].Headers[0].Value) != "credit-events/0/7" {
+		t.Errorf("%+v", got)
 	}
 }
