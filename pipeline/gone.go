@@ -10,17 +10,12 @@ import (
 	"github.com/tallystick/tallystick/topics"
 )
 
-// coordinatorPatience is how long a start waits for the group's coordinator, whose fail-over takes seconds.
-const coordinatorPatience = 30 * time.Second
-
 // checkGone looks for stages that other stages fed and that the program does not have any more; their repartition topics tell. When
 // there is a new such stage, it is refused as the old one under another name: it would begin with empty state, and nobody would read
 // what is on its way to the old one. (A stage of another name that reads other topics meets their offsets without state, I1.)
 // Else, as after a deploy that was rolled back, a warning says what waits for its return.
 func (p *Processor) checkGone(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, coordinatorPatience)
-	defer cancel()
-	read, err := session.CommittedTopics(bounded, p.admin, p.pipe.app) // it tells "ledger" from "ledger-eu", whose topics begin alike
+	read, err := p.topicsRead(ctx) // it tells "ledger" from "ledger-eu", whose topics begin alike
 	if err != nil {
 		return err
 	}
@@ -50,6 +45,26 @@ func (p *Pipeline) newStage(read []string) string {
 		}
 	}
 	return ""
+}
+
+// coordinatorPatience is how long a start waits for the group's coordinator, whose fail-over takes seconds, before it says so.
+const coordinatorPatience = 10 * time.Second
+
+// topicsRead returns the topics of which the application has committed offsets. It waits for a coordinator until ctx ends: one that
+// is away ends no process.
+func (p *Processor) topicsRead(ctx context.Context) ([]string, error) {
+	for said := false; ; said = true {
+		bounded, cancel := context.WithTimeout(ctx, coordinatorPatience)
+		read, err := session.CommittedTopics(bounded, p.admin, p.pipe.app)
+		late := bounded.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			return read, err
+		}
+		if !said {
+			p.cfg.Logger.Warn("the group's coordinator does not answer; trying again", "app", p.pipe.app, "wait", coordinatorPatience, "err", err)
+		}
+	}
 }
 
 // goneStages returns the stages whose repartition topic is among those that the application has read, and that it does not have.
