@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
@@ -242,8 +243,28 @@ func (d *desk) awaitLagZero(t *testing.T) {
 		if slices.ContainsFunc(all, func(r lagRow) bool { return r.Lag == nil || *r.Lag != 0 || r.State != "running" }) {
 			return errors.New(string(out))
 		}
-		return nil
+		return d.shown(ctx)
 	})
+}
+
+// shown is an error as long as a reader cannot see all that the job wrote: a commit reaches the group before it reaches each
+// partition that it is about.
+func (d *desk) shown(ctx context.Context) error {
+	adm := kadm.NewClient(d.client)
+	ends, err := adm.ListEndOffsets(ctx, updates, letters, state, "ledger-skipped")
+	if err != nil {
+		return err
+	}
+	stable, err := adm.ListCommittedOffsets(ctx, updates, letters, state, "ledger-skipped")
+	if err != nil {
+		return err
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		if at, ok := stable.Lookup(end.Topic, end.Partition); !ok || at.Offset < end.Offset {
+			err = fmt.Errorf("%s/%d: readers see %d of %d", end.Topic, end.Partition, at.Offset, end.Offset)
+		}
+	})
+	return err
 }
 
 // process runs the job over all of the input, and stops it.
