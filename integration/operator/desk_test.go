@@ -247,15 +247,15 @@ func (d *desk) awaitLagZero(t *testing.T) {
 	})
 }
 
-// shown is an error as long as a reader cannot see all that the job wrote: a commit reaches the group before it reaches each
-// partition that it is about.
+// shown is an error as long as a reader cannot see all outputs that the job wrote: a commit reaches the group before it reaches
+// each partition that it is about. (The state topic is left out: a test holds it up on purpose.)
 func (d *desk) shown(ctx context.Context) error {
 	adm := kadm.NewClient(d.client)
-	ends, err := adm.ListEndOffsets(ctx, updates, letters, state, "ledger-skipped")
+	ends, err := adm.ListEndOffsets(ctx, updates, letters, "ledger-skipped")
 	if err != nil {
 		return err
 	}
-	stable, err := adm.ListCommittedOffsets(ctx, updates, letters, state, "ledger-skipped")
+	stable, err := adm.ListCommittedOffsets(ctx, updates, letters, "ledger-skipped")
 	if err != nil {
 		return err
 	}
