@@ -21,7 +21,7 @@ type ownedTask struct {
 	stopped     error
 	refusals    int // transactions in a row that aborted for this task's records
 	lastRefusal error
-	waitsSince  time.Time // when it began to wait for an input that is not caught up; zero: it does not
+	waitsSince  time.Time // when it began to wait for an input of which nothing is polled; zero: it does not
 	saidWait    bool      // that the wait was given up
 }
 

@@ -66,14 +66,13 @@ func (t *Task) fire(in *Input) error {
 	}
 	for _, due := range t.dueBy(in.Timestamp) {
 		t.view.Advance(due.boundary)
-		before := len(t.out)
 		t.ctx = Ctx{task: t, in: in, time: due.boundary}
 		if err := t.fireOne(due); err != nil {
 			return err
 		}
-		for i := before; i < len(t.out); i++ {
-			t.out[i].fired = true
-		}
+	}
+	for i := range t.out { // all so far are the timers': the record is handled after them
+		t.out[i].fired = true
 	}
 	if mutant.On("timer-outside-savepoint") && len(t.due) > 0 {
 		t.savepoint(in)

@@ -27,8 +27,7 @@ type effect struct {
 }
 
 func effects(t *testing.T) map[string]effect {
-	a := newAuthority(t)
-	ca, own := writeFile(t, "ca.pem", string(a.pem())), writeFile(t, "own.pem", string(a.issue(t, "client")))
+	ca, own := writeFile(t, "ca.pem", selfSigned(t)), writeFile(t, "own.pem", selfSigned(t))
 	const ssl, login = "security.protocol: SSL\n", "security.protocol: SASL_SSL\nsasl.mechanism: PLAIN\n"
 	credentials := login + "sasl.username: u\nsasl.password: p\n"
 	return map[string]effect{
@@ -64,7 +63,7 @@ func effects(t *testing.T) map[string]effect {
 		"admin.listen":                  {"off", "", adminPortOpens},
 
 		"ssl.truststore.location":               {ca, ssl, fromTLS(func(c *tls.Config) any { return c.RootCAs != nil })},
-		"ssl.truststore.certificates":           {yamlBlock(string(a.pem())), ssl, fromTLS(func(c *tls.Config) any { return c.RootCAs != nil })},
+		"ssl.truststore.certificates":           {yamlBlock(selfSigned(t)), ssl, fromTLS(func(c *tls.Config) any { return c.RootCAs != nil })},
 		"ssl.keystore.location":                 {own, ssl, fromTLS(func(c *tls.Config) any { return c.GetClientCertificate != nil })},
 		"ssl.endpoint.identification.algorithm": {`""`, ssl, fromTLS(func(c *tls.Config) any { return c.VerifyConnection != nil })},
 		"ssl.keystore.key":                      {"${file:" + own + "}", ssl + "ssl.keystore.certificate.chain: ${file:" + own + "}\n", fromTLS(func(c *tls.Config) any { return c.GetClientCertificate != nil })},
