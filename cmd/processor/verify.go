@@ -157,6 +157,9 @@ func reportText(r verify.Report, err error) string {
 	if r.AppliedAgain > 0 {
 		rows = append(rows, []string{"applied again", thousands(r.AppliedAgain) + " whose dedupe.window had passed"})
 	}
+	if r.MendedLetters > 0 {
+		rows = append(rows, []string{"mended letters", thousands(r.MendedLetters) + ": wrong by today's rules, redriven since and settled"})
+	}
 	for _, currency := range slices.Sorted(maps.Keys(r.Sums)) {
 		rows = append(rows, []string{currency, sumText(r.Sums[currency])})
 	}

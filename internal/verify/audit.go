@@ -37,8 +37,9 @@ type audit struct {
 	missing    map[int64]string
 	wanted     map[int64]int   // violations that want the first outcome of an input as evidence, by its offset
 	redriven   map[string]bool // dead letters that were sent to the input again
-	cut        int64           // the first input offset that is not judged
-	at         int64           // the input that is being judged
+	mending    mending
+	cut        int64 // the first input offset that is not judged
+	at         int64 // the input that is being judged
 	report     partitionReport
 }
 

@@ -9,17 +9,18 @@ import (
 
 // expected is what an input has to lead to, by this package's own rules.
 type expected struct {
-	lane    lane
-	why     reasons // of a dead letter or a rejection, any of which may be named; none on updates: applied
-	event   event
-	ruling  ruling
-	first   int64 // offset of the first event, for duplicates and conflicts
-	id      identity
-	content uint64
-	account account  // before the event
-	due     *account // behind it, when the update says something else
-	future  bool     // a dead letter proves by its clock that the record was ahead of it, whatever else was due
-	known   bool     // event, ruling, id and content are valid: the input is well formed
+	lane     lane
+	why      reasons // of a dead letter or a rejection, any of which may be named; none on updates: applied
+	event    event
+	ruling   ruling
+	first    int64 // offset of the first event, for duplicates and conflicts
+	id       identity
+	content  uint64
+	account  account  // before the event
+	due      *account // behind it, when the update says something else
+	future   bool     // a dead letter proves by its clock that the record was ahead of it, whatever else was due
+	withheld bool     // an earlier program may have written its letter: see mending
+	known    bool     // event, ruling, id and content are valid: the input is well formed
 }
 
 // maxAhead is how far a record may be stamped ahead of the clock that sees it.
@@ -76,14 +77,22 @@ func (a *audit) expectUpdate(x *expected) {
 
 // book counts what had to be posted, whatever was: the balances are reconciled with that.
 func (a *audit) book(x *expected) {
-	if x.lane != updates || x.why != 0 || x.event.kind == accountEvent || x.future {
-		return
+	if x.posts() && !x.future && !x.withheld {
+		a.enter(&x.event)
 	}
-	t := a.tally(x.event.currency)
-	if x.event.kind == credit {
-		t.credits.add(x.event.amount)
+}
+
+// posts reports whether the input moves money.
+func (x *expected) posts() bool {
+	return x.lane == updates && x.why == 0 && x.event.kind != accountEvent
+}
+
+func (a *audit) enter(e *event) {
+	t := a.tally(e.currency)
+	if e.kind == credit {
+		t.credits.add(e.amount)
 	} else {
-		t.debits.add(x.event.amount)
+		t.debits.add(e.amount)
 	}
 }
 

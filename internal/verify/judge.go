@@ -20,6 +20,7 @@ func (a *audit) violate(v Verdict, text string, ev ...Evidence) {
 // judge compares an input's outcomes with what had to come, then follows what did.
 func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	a.report.inputs++
+	before := a.findings()
 	x := a.expect(in)
 	switch len(a.found) {
 	case 0:
@@ -33,6 +34,9 @@ func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	o := &a.found[0]
 	a.count(o)
 	err := a.compare(ctx, in, &x, o)
+	if a.findings() == before {
+		a.mend(in, o)
+	}
 	a.book(&x)
 	a.follow(in, &x, o)
 	return err
@@ -153,17 +157,17 @@ func (a *audit) compare(ctx context.Context, in *kgo.Record, x *expected, o *out
 }
 
 func (a *audit) compareLetter(in *kgo.Record, x *expected, o *outcome) {
-	v, fault := o.judgeLetter(in, x, a)
-	if fault != "" {
-		a.violate(v, fault, evidence("input", in), evidence("dead letter", o.rec))
+	if fault := o.carries(in); fault != "" {
+		a.violate(Ghost, fmt.Sprintf("%s is not the dead letter of %s: %s", place(o.rec), place(in), fault), evidence("input", in), evidence("dead letter", o.rec))
+		return
+	}
+	if v, fault := o.judgeLetter(in, x, a); fault != "" {
+		a.hold(in, x, v, fault, o.rec)
 	}
 }
 
-// judgeLetter returns what is wrong with a dead letter, "" if nothing.
+// judgeLetter returns what is wrong with the decision for a dead letter, "" if nothing.
 func (o *outcome) judgeLetter(in *kgo.Record, x *expected, a *audit) (Verdict, string) {
-	if fault := o.carries(in); fault != "" {
-		return Ghost, fmt.Sprintf("%s is not the dead letter of %s: %s", place(o.rec), place(in), fault)
-	}
 	future := o.letter.known && o.letter.reason == futureTimestamp
 	if x.future = future && o.wasFuture(in); x.future {
 		return "", "" // by the clock that the job read: the one outcome that depends on more than the input

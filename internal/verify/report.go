@@ -38,6 +38,7 @@ type Report struct {
 	Accounts         int64             `json:"accounts"`
 	Sums             map[string]Sum    `json:"sums"`              // by currency
 	AppliedAgain     int64             `json:"applied_again"`     // ids posted again because their window had passed
+	MendedLetters    int64             `json:"mended_letters"`    // dead letters that today's rules would not write, redriven since and settled
 	NotYetProcessed  int64             `json:"not_yet_processed"` // inputs behind the cut
 	Records          int64             `json:"records"`           // read in all
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`
@@ -152,6 +153,7 @@ func (r *Report) merge(p *partitionReport) {
 	r.Duplicates += p.duplicates
 	r.Accounts += p.accounts
 	r.AppliedAgain += p.again
+	r.MendedLetters += p.mended
 	r.NotYetProcessed += p.notYet
 	r.Records += p.records
 	addCounts(r.Rejected, p.rejected)
@@ -191,11 +193,11 @@ func (r *Report) sort() {
 
 // partitionReport is what the audit of one partition found.
 type partitionReport struct {
-	inputs, applied, duplicates, accounts, again, notYet, records int64
-	rejected, letters                                             [reasonCount]int64
-	open                                                          []OpenTransaction
-	violations                                                    []Violation
-	counts                                                        map[Verdict]int64
-	sums                                                          map[currency]*tally
-	posted                                                        []posting
+	inputs, applied, duplicates, accounts, again, mended, notYet, records int64
+	rejected, letters                                                     [reasonCount]int64
+	open                                                                  []OpenTransaction
+	violations                                                            []Violation
+	counts                                                                map[Verdict]int64
+	sums                                                                  map[currency]*tally
+	posted                                                                []posting
 }

@@ -11,6 +11,7 @@ import (
 
 // settle reports the inputs that never got an outcome, completes evidence, and closes the books.
 func (a *audit) settle(ctx context.Context) error {
+	a.reportHeld()
 	if err := a.reportLost(ctx); err != nil {
 		return err
 	}
