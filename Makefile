@@ -16,7 +16,7 @@ SEED0 ?= 1
 simulate: ## seeded fault runs: SEEDS=how many, from SEED0
 	SEEDS=$(SEEDS) SEED0=$(SEED0) go test -tags synctests -count=1 -timeout 60m -run 'TestSeeds$$' -v ./internal/simulation
 
-mutants: ## each sabotage of the engine must be caught
+mutants: ## each sabotage of the engine must be caught; MUTANT=name for one
 	.ci/run mutants
 
 kafka: ## a real Apache Kafka under kills and freezes

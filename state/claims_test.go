@@ -9,8 +9,7 @@ import (
 	"github.com/tallystick/tallystick/record"
 )
 
-// claims are what a mutant of this package breaks. Each runs twice in a build with the tag "mutants": it must hold without
-// its mutant and fail with it.
+// claims are what the mutants of this name break (internal/mutant).
 var claims = map[string]func() error{
 	"dedupe-not-rolled-back":   idOfAFailedRecordIsNew,
 	"stream-time-not-restored": restoredTaskKeepsItsStreamTime,

@@ -62,7 +62,7 @@ func hermetic() []suite {
 		}},
 		{name: "unit", what: "the README's command: go test ./...", limit: 6 * time.Minute,
 			steps: []step{test("4m", "./..."), test("1m", "./.ci/suites")},
-			must:  []string{"record", "state", "topics", "pipeline", "stream", "examples/shop", "ledger", "ledger/topology", "internal/session", "internal/verify", "internal/lint", "cmd/processor"},
+			must:  []string{"record", "state", "topics", "pipeline", "stream", "examples/shop", "ledger", "ledger/topology", "internal/session", "internal/verify", "internal/lint", "cmd/processor", "internal/mutant.TestReleaseHasNoMutant", "internal/mutant.TestEveryMutantHasATest"},
 			skips: []covered{{"internal/simulation.TestSimulation", "simulation", "the client's mutexes need the tag synctests in a bubble"}},
 		},
 		{name: "race", what: "the engine under the race detector", limit: 8 * time.Minute,
@@ -92,9 +92,9 @@ func hermetic() []suite {
 			},
 			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestSeedsOfTwoInputs", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestEveryCrashPointOfTwoInputs", "internal/simulation.TestScenarios"},
 		},
-		{name: "mutants", what: "each sabotage of the engine is caught", limit: 5 * time.Minute, show: true,
-			steps: []step{test("4m", "-tags", "synctests mutants", "-run", "TestMutants|TestEveryMutant", "./internal/simulation", "./state", "./pipelinetest")},
-			must:  []string{"internal/simulation.TestMutants", "internal/simulation.TestEveryMutantHasAStory", "state.TestMutantsAreCaught", "pipelinetest.TestMutantsOfTheEngineDoNotPassCrash"},
+		{name: "mutants", what: "each sabotage of the engine is caught", limit: 6 * time.Minute, show: true,
+			steps: []step{test("5m", "-tags", "synctests mutants", "-run", "TestMutants", "./internal/mutant", "./pipelinetest")},
+			must:  []string{"internal/mutant.TestMutants", "pipelinetest.TestMutantsOfTheEngineDoNotPassCrash"},
 		},
 	}
 }

@@ -10,12 +10,11 @@
 // A second job, of a stage with two inputs, lives through the same: its judge (judgePairs) knows what each key's outputs must tell.
 //
 // Crash points are exhaustive instead: each request of a process in turn is cut off, answered in vain, or frozen.
-// Mutants show that the judge is awake: each named sabotage of the engine must be caught where the engine as it is passes.
+// Mutants (internal/mutant) show that the judge is awake: under most of them one of the scenarios here must fail.
 //
 // All tests but one need the tag "synctests", without which the client's mutexes stop a bubble's clock:
 //
 //	go test -tags synctests ./internal/simulation
-//	go test -tags synctests,mutants -run TestMutants ./internal/simulation
 //
 // SEEDS and SEED0 choose the seeds. A native seed is not replayed exactly, because goroutines are scheduled by the machine; a
 // failure prints the command that repeats its seed until it fails again.

@@ -1,0 +1,64 @@
+package mutant
+
+// sabotage is a mutant of the engine and the test that catches it: one that passes without the mutant and, on the same seed,
+// fails with it.
+type sabotage struct {
+	mutant  string
+	does    string // what the engine does wrong then
+	catcher catcher
+	bound   bool // nothing goes wrong but time: only a bound catches it
+}
+
+// catcher is a test and the words, any of them, that count as its verdict. A failure without such a word is no verdict: it could
+// be the mutant's own crash.
+type catcher struct {
+	dir, test string
+	verdicts  []string
+	story     bool // the verdicts are marks of a story: of the checker, or invariants that the engine itself reported
+}
+
+// story is a scenario of internal/simulation.
+func story(name string, marks ...string) catcher {
+	return catcher{"internal/simulation", "TestScenarios/" + name, marks, true}
+}
+
+// claim is a test of another package.
+func claim(dir, test string, says ...string) catcher {
+	return catcher{dir, test, says, false}
+}
+
+// sabotages are all mutants of the engine.
+func sabotages() []sabotage {
+	return []sabotage{
+		{mutant: "offsets-outside-transaction", does: "commits the offsets ahead of the transaction",
+			catcher: story("killed-before-the-end", "I1", "I2", "lost", "offset")},
+		{mutant: "client-offsets", does: "commits the client's offsets, behind what was polled and not processed",
+			catcher: story("refused-then-restart", "I1", "lost", "offset")},
+		{mutant: "check-before-flush", does: "looks at the produce errors before the flush",
+			catcher: story("output-refused", "lost", "chain", "I5")},
+		{mutant: "restore-to-last-stable-offset", does: "ends a restore at the last stable offset",
+			catcher: story("late-marker", "I1", "chain", "state")},
+		{mutant: "merge-before-commit", does: "merges the overlay before the commit is proven",
+			catcher: story("output-refused", "I5", "I1", "chain", "lost")},
+		{mutant: "no-verification-after-false-nil", does: "takes a commit without an outcome for an abort",
+			catcher: story("applied-but-unknown", "duplicate", "state", "I1", "I2")},
+		{mutant: "commit-for-dead-token", does: "commits for a task that was lost",
+			catcher: story("dead-token", "dead token")},
+		{mutant: "split-task", does: "gives a task's inputs to two members",
+			catcher: story("task-moves", "I2", "I1", "chain", "duplicate", "lost", "state")},
+		{mutant: "purge-above-committed", does: "trims a repartition topic before the commit",
+			catcher: story("hop-killed-while-it-purges", "I4")},
+		{mutant: "timer-outside-savepoint", does: "keeps what a timer wrote when its record fails",
+			catcher: story("hop-restart", "timer")},
+		{mutant: "foreign-handle", does: "takes the handle of another stage's store for an index",
+			catcher: story("foreign-handle", "foreign")},
+		{mutant: "dedupe-not-rolled-back", does: "remembers the id of a record that failed",
+			catcher: story("failed-record", "rolled back")},
+		{mutant: "stream-time-not-restored", does: "forgets stream time at a restore",
+			catcher: story("old-record-after-restart", "ghost", "lost", "state", "duplicate")},
+		{mutant: "digest-without-old-value", does: "leaves a key's old value in the digest",
+			catcher: story("restart", "I3", "state")},
+		{mutant: "delta-instead-of-absolute", does: "writes changes to the state topic instead of values",
+			catcher: story("restart", "I3", "state")},
+	}
+}
