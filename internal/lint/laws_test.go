@@ -32,6 +32,8 @@ var testLibraries = []string{"pgregory.net/rapid", xxhash}
 var laws = []law{
 	{dir: "internal/mutant", floor: 0, reason: "every engine package asks it, so it can know none of them"},
 
+	{dir: "internal/evidence", floor: 0, reason: "names what was tested and keeps what came of it: it reads the tree as text, the standard library alone"},
+
 	{dir: "record", floor: 1, third: []string{jsonV2}, pure: true,
 		reason: "the vocabulary of all others: codecs and positions, without a store or a broker"},
 	{dir: "ledger/money", floor: 1, third: []string{"github.com/quagmt/udecimal"}, pure: true,
