@@ -90,6 +90,15 @@ func (w *worker) seal() ([]sealed, error) {
 			last = w.txn.add(o, inputOffset{place: stateRecord})
 			*last = kgo.Record{Topic: o.stage.StateTopic(), Partition: o.id.Partition, Key: rec.Key, Value: rec.Value}
 			w.txn.bytes += int64(len(rec.Key) + len(rec.Value))
+			if mutant.On("state-to-another-partition") {
+				last.Partition = ByKey
+			}
+			if mutant.On("event-time-on-state") {
+				last.Timestamp = time.UnixMilli(s.Marker.StreamTime)
+			}
+			if mutant.On("marker-not-written") && state.IsMarker(rec.Key) {
+				continue
+			}
 			w.sess.Produce(last)
 		}
 		seals = append(seals, sealed{o, s, last})
@@ -103,6 +112,9 @@ func offsets(seals []sealed) []session.Offset {
 	list := make([]session.Offset, 0, len(seals))
 	for _, s := range seals {
 		m := s.state.Marker
+		if mutant.On("state-without-offset") && s.owner.id.Partition == 0 {
+			continue
+		}
 		meta := string(state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest}))
 		for _, in := range s.owner.inputs {
 			next, _ := m.NextOf(in.Topic)
@@ -186,7 +198,7 @@ func (w *worker) aborted(ctx context.Context, info Transaction, out session.Outc
 	w.undecided = false
 	w.rewind()
 	for _, o := range w.tasks {
-		if o.task != nil {
+		if o.task != nil && !mutant.On("skip-rollback-on-abort") {
 			o.task.Drop()
 		}
 	}

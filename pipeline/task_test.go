@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -103,6 +104,15 @@ func TestDeadLetterKeepsTheOriginalAndReplacesOldErrorHeaders(t *testing.T) {
 	}
 	if n := strings.Count(fmt.Sprint(o.Headers), pipeline.HeaderReason); n != 1 {
 		t.Errorf("%d reason headers, want 1", n)
+	}
+}
+
+// A handler that was cancelled has not succeeded: what it wrote until then is undone.
+func TestCancelledHandlerIsUndone(t *testing.T) {
+	task := newTask(summing(func(*pipeline.Ctx) error { return fmt.Errorf("call: %w", context.Canceled) }, pipeline.Fail), nil)
+	outs, err := task.Process(number(0, 1, 3))
+	if !errors.Is(err, context.Canceled) || len(outs) > 0 {
+		t.Errorf("a cancelled handler counts as success: %d outputs, %v", len(outs), err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/internal/mutant"
 )
 
 // onBlocked runs when a rebalance waits for the owner: it must commit and allow it at once, because the next owner's restore
@@ -35,7 +37,7 @@ func (s *Session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 
 // revoke ends the right to a task when one of the inputs that it was granted with goes. The caller holds mu.
 func (s *Session) revoke(id TaskID, topic string) {
-	if g, held := s.grants[id]; held && slices.Contains(g.inputs, topic) {
+	if g, held := s.grants[id]; held && slices.Contains(g.inputs, topic) && !mutant.On("keep-lost-tasks") {
 		g.token.Kill()
 		delete(s.grants, id)
 	}

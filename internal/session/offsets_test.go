@@ -122,6 +122,37 @@ func TestOffsetWithAnErrorIsAnErrorAndNotNone(t *testing.T) {
 	}
 }
 
+// A partition whose first commit is pending is left out of Kafka's answer to a request for all, without an error; a request that
+// names it is told that its offset is not stable yet.
+func TestFirstCommitThatIsPendingIsWaitedFor(t *testing.T) {
+	c, client := embedded(t, 1, "in")
+	asked := 0
+	c.ControlKey(int16(kmsg.OffsetFetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := r.(*kmsg.OffsetFetchRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group = "g"
+		for _, named := range req.Groups[0].Topics {
+			topic := kmsg.NewOffsetFetchResponseGroupTopic()
+			topic.Topic, topic.TopicID = named.Topic, named.TopicID
+			p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+			if p.Offset = 5; asked < 3 {
+				p.Offset, p.ErrorCode = -1, kerr.UnstableOffsetCommit.Code
+			}
+			topic.Partitions = append(topic.Partitions, p)
+			g.Topics = append(g.Topics, topic)
+		}
+		asked++
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	got, err := FetchCommitted(t.Context(), client, "g", []TopicPartition{{"in", 0}})
+	if err != nil || got[TopicPartition{"in", 0}].Next != 5 {
+		t.Errorf("committed %v, %v: want 5, which was pending at first: read as none, all of the input would be applied twice", got, err)
+	}
+}
+
 // The offset of an open transaction may still be committed: it is waited for, and the request names its partitions.
 func TestCommittedOffsetsAreReadStableAndByName(t *testing.T) {
 	c, client := embedded(t, 1, "in")

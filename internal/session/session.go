@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/topics"
 )
 
@@ -106,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	s := &Session{cfg: cfg, id: TransactionalID(cfg.App, cfg.Instance, cfg.Worker), opened: make(chan struct{}), joined: make(chan struct{}, 1), grants: map[TaskID]grant{}, waiting: map[TopicPartition]bool{}}
 	s.promise = s.delivered
 	s.joining.Store(true)
-	if err := Fence(ctx, cfg.Admin, s.id, cfg.TransactionTimeout); err != nil {
+	if err := s.fence(ctx); err != nil {
 		return nil, err
 	}
 	gts, err := kgo.NewGroupTransactSession(s.options()...)
@@ -115,11 +117,21 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	s.gts = gts
 	close(s.opened)
+	if mutant.On("no-fence-at-start") {
+		return s, nil
+	}
 	if _, _, err := gts.Client().ProducerID(ctx); err != nil {
 		s.Close(ctx)
 		return nil, fmt.Errorf("producer id of %q: %w", s.id, topics.Asked{TransactionalID: s.id}.Explain(err))
 	}
 	return s, nil
+}
+
+func (s *Session) fence(ctx context.Context) error {
+	if mutant.On("no-fence-at-start") {
+		return nil
+	}
+	return Fence(ctx, s.cfg.Admin, s.id, s.cfg.TransactionTimeout)
 }
 
 // ID returns the transactional id.
@@ -133,7 +145,7 @@ func (s *Session) options() []kgo.Opt {
 		kgo.ConsumerGroup(s.cfg.App), kgo.InstanceID(InstanceID(s.cfg.Instance, s.cfg.Worker)), kgo.ConsumeTopics(s.cfg.Inputs...),
 		kgo.Balancers(NewBalancer(s.cfg.Topology, s.onJoining, s.onSynced)),
 		kgo.SessionTimeout(s.cfg.SessionTimeout), kgo.HeartbeatInterval(s.cfg.HeartbeatInterval), kgo.RebalanceTimeout(s.cfg.RebalanceTimeout),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchIsolationLevel(isolation()),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), // never jump over deleted input
 		kgo.KeepControlRecords(),               // else lag never reaches zero on transactional input
 		kgo.FetchMaxWait(250*time.Millisecond), // offsets are fetched require-stable, always: the client has no other way
@@ -143,6 +155,13 @@ func (s *Session) options() []kgo.Opt {
 		kgo.OnPartitionsAssigned(s.onAssigned), kgo.OnPartitionsRevoked(s.onLost), kgo.OnPartitionsLost(s.onExpelled),
 		kgo.AdjustFetchOffsetsFn(s.adjust),
 	)
+}
+
+func isolation() kgo.IsolationLevel {
+	if mutant.On("read-uncommitted") {
+		return kgo.ReadUncommitted()
+	}
+	return kgo.ReadCommitted()
 }
 
 // partitioner honours an explicit partition (>= 0) and places other records by key.
@@ -252,10 +271,26 @@ func (s *Session) Begin(ctx context.Context) (err error) {
 
 // Produce adds a record to the transaction. It does not wait; a record that fails for good shows in the outcome of Commit.
 // The record is the session's until the transaction ended. No context: a cancelled produce can be written or not.
-func (s *Session) Produce(r *kgo.Record) { s.gts.Produce(context.Background(), r, s.promise) }
+func (s *Session) Produce(r *kgo.Record) {
+	if mutant.On("no-transaction") || mutant.On("dead-letter-outside-transaction") && r.Topic == topics.DeadLetters(s.cfg.App) {
+		s.produceOutside(r)
+		return
+	}
+	s.gts.Produce(context.Background(), r, s.promise)
+}
+
+// produceOutside is the sabotage of the mutants no-transaction and dead-letter-outside-transaction: a plain producer.
+func (s *Session) produceOutside(r *kgo.Record) {
+	client, err := kgo.NewClient(append(slices.Clone(s.cfg.Client), kgo.RecordPartitioner(partitioner(s.cfg.Partition)))...)
+	if err == nil {
+		defer client.Close()
+		err = client.ProduceSync(context.Background(), r).FirstErr()
+	}
+	s.delivered(r, err)
+}
 
 func (s *Session) delivered(r *kgo.Record, err error) {
-	if err == nil || errors.Is(err, kgo.ErrAborting) {
+	if err == nil || errors.Is(err, kgo.ErrAborting) || mutant.On("ignore-failed-promise") {
 		return
 	}
 	s.mu.Lock()
@@ -295,12 +330,20 @@ func (s *Session) Close(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.gts.CloseAllowingRebalance()
+		s.closeClient()
 	}()
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
+}
+
+func (s *Session) closeClient() {
+	if mutant.On("close-without-allowing-rebalance") {
+		s.gts.Close()
+		return
+	}
+	s.gts.CloseAllowingRebalance()
 }
 
 func (s *Session) killAll() {

@@ -91,6 +91,17 @@ func TestRecordThatIsRefusedForWhatWeAreIsNobodysFault(t *testing.T) {
 	}
 }
 
+// A poll has blocked rebalances until the next allowance, which never comes: the close must not wait for it.
+func TestCloseWaitsForNoAllowance(t *testing.T) {
+	_, s := opened(t, accept)
+	s.Poll(t.Context(), 10*time.Millisecond, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if s.Close(ctx); ctx.Err() != nil {
+		t.Error("the close hangs: rebalances are blocked, and nobody will allow them")
+	}
+}
+
 func TestFailuresOfATransactionAreNotTheNextOnes(t *testing.T) {
 	_, s := opened(t, accept)
 	s.delivered(&kgo.Record{Topic: "out"}, kerr.MessageTooLarge)

@@ -112,6 +112,8 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "restart", tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
 		{name: "killed-before-the-end", tell: killedBeforeTheEnd},
+		{name: "restarted-in-time", tell: restartedInTime},
+		{name: "look-up-fails", tell: lookUpFails},
 		{name: "output-refused", tell: func(w *world) { outputRefused(w, w.job.output) }},
 		{name: "state-refused", tell: func(w *world) { outputRefused(w, w.job.state) }},
 		{name: "refused-then-restart", tell: refusedThenRestart},
@@ -140,6 +142,35 @@ func killedBeforeTheEnd(w *world) {
 	w.revive(p)
 	time.Sleep(2 * time.Second)
 	w.give(60)
+}
+
+// restartBound is how long a restart may take until it commits, whatever an earlier incarnation left open.
+const restartBound = 3 * time.Second
+
+// restartedInTime restarts a process that died with an open transaction: the mark is "late" when that is waited for.
+func restartedInTime(w *world) {
+	p := w.begin()
+	sprung := make(chan struct{})
+	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
+	w.feeder.orders <- 60
+	await(p, sprung)
+	commits, began := w.tally.commits.Load(), time.Now()
+	for w.revive(p); w.tally.commits.Load() == commits && time.Since(began) < time.Minute; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if took := time.Since(began); took > restartBound {
+		w.found("late")
+		w.fail("the restarted process commits after %s, at most %s is allowed", took, restartBound)
+	}
+}
+
+// lookUpFails restarts a process that is told for a while that the end of its state partitions is not known.
+func lookUpFails(w *world) {
+	p := w.begin()
+	p.kill()
+	w.inject(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: w.job.state, Err: kerr.OffsetNotAvailable, Count: 80})
+	w.revive(p)
+	time.Sleep(3 * time.Second)
 }
 
 // outputRefused has a record refused, once: the transaction aborts and its input is processed again.
