@@ -80,7 +80,7 @@ func sabotages() []sabotage {
 		{mutant: "state-to-another-partition", does: "lets the key place a state record",
 			catcher: story("restart", "I1", "I2", "I3", "state")},
 		{mutant: "dead-letter-outside-transaction", does: "writes dead letters with a plain producer",
-			catcher: story("killed-before-the-end", "duplicate")},
+			catcher: story("dead-letters-killed-before-the-end", "duplicate")},
 		{mutant: "cancelled-handler-succeeds", does: "takes a handler that was cancelled for one that succeeded",
 			catcher: claim("pipeline", "TestCancelledHandlerIsUndone", "a cancelled handler counts as success")},
 		{mutant: "failed-look-up-is-empty", does: "takes an end offset that could not be read for an empty log",

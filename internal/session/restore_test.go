@@ -62,7 +62,7 @@ func deleteBefore(t *testing.T, client *kgo.Client, offset int64) {
 
 func restore(t *testing.T, client *kgo.Client, r *replica) RestoreResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	res, err := Restore(ctx, client, stateLog, r, nil)
 	if err != nil {

@@ -95,7 +95,7 @@ func TestRecordThatIsRefusedForWhatWeAreIsNobodysFault(t *testing.T) {
 func TestCloseWaitsForNoAllowance(t *testing.T) {
 	_, s := opened(t, accept)
 	s.Poll(t.Context(), 10*time.Millisecond, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if s.Close(ctx); ctx.Err() != nil {
 		t.Error("the close hangs: rebalances are blocked, and nobody will allow them")

@@ -112,6 +112,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "restart", tell: func(w *world) { w.restart(w.begin()); w.give(60) }},
 		{name: "killed-before-the-end", tell: killedBeforeTheEnd},
+		{name: "dead-letters-killed-before-the-end", tell: func(w *world) { killedAmid(w, func() { w.feeder.only(oddOnes) }) }},
 		{name: "restarted-in-time", tell: restartedInTime},
 		{name: "look-up-fails", tell: lookUpFails},
 		{name: "output-refused", tell: func(w *world) { outputRefused(w, w.job.output) }},
@@ -133,11 +134,24 @@ func scenarios() []scenario {
 }
 
 // killedBeforeTheEnd kills a process whose offsets are in the transaction and whose EndTxn never leaves.
-func killedBeforeTheEnd(w *world) {
+func killedBeforeTheEnd(w *world) { killedAmid(w, func() { w.feeder.orders <- 60 }) }
+
+// oddOnes are records that become dead letters.
+func oddOnes(f *feeder) (records []*kgo.Record) {
+	for len(records) < 12 {
+		if r := f.odd(); r != nil {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// killedAmid does so in the transaction that processes what feed feeds.
+func killedAmid(w *world, feed func()) {
 	p := w.begin()
 	sprung := make(chan struct{})
 	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
-	w.feeder.orders <- 60
+	feed()
 	await(p, sprung)
 	w.revive(p)
 	time.Sleep(2 * time.Second)
