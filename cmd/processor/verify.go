@@ -19,6 +19,7 @@ import (
 type auditOptions struct {
 	patience time.Duration
 	start    map[int32]int64
+	raw      bool
 	progress func(done, total int64)
 }
 
@@ -38,6 +39,7 @@ func newVerify(c *cli) *cobra.Command {
 	keyFlags(cmd, "application.id", "dedupe.window", "accounts.auto_create")
 	cmd.Flags().DurationVar(&o.patience, "patience", 40*time.Second, "how long to wait for an open transaction or a silent broker")
 	cmd.Flags().StringSliceVar(&start, "start", nil, "partition=offset of the first event to judge, for a job that began with auto.offset.reset=latest")
+	cmd.Flags().BoolVar(&o.raw, "raw", false, "read the logs a second time with control records and aborted transactions: aborted-read, torn, flicker")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		cfg, err := c.config(cmd)
 		if err != nil {
@@ -138,6 +140,7 @@ func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, erro
 		Partitioner: cfg.Partitioner,
 		Patience:    o.patience,
 		Start:       o.start,
+		Raw:         o.raw,
 		Progress:    o.progress,
 	})
 }
@@ -165,6 +168,10 @@ func reportText(r verify.Report, err error) string {
 	}
 	for _, o := range r.OpenTransactions {
 		rows = append(rows, []string{"still open", fmt.Sprintf("%s/%d from offset %d to %d: not judged", o.Topic, o.Partition, o.Stable, o.End)})
+	}
+	if r.Raw != nil {
+		rows = append(rows, []string{"raw", fmt.Sprintf("%s records, %s of control; transactions by partition: %s committed, %s aborted, %s open",
+			thousands(r.Raw.Records), thousands(r.Raw.Controls), thousands(r.Raw.Committed), thousands(r.Raw.Aborted), thousands(r.Raw.Open))})
 	}
 	rows = append(rows, []string{"read", fmt.Sprintf("%s records in %s", thousands(r.Records), milliseconds(r.Took))}, []string{"result", resultText(r, err)})
 	text := aligned(rows)

@@ -30,7 +30,7 @@ func (w *world) judge() []string {
 
 // judgeLedger judges the ledger job by its own checker and by the generator's books.
 func judgeLedger(w *world, ctx context.Context) []string {
-	report, err := verify.Run(ctx, verify.Config{Opts: w.direct(), App: app, Window: w.window, AutoCreate: true, Workers: 1})
+	report, err := verify.Run(ctx, verify.Config{Opts: w.direct(), App: app, Window: w.window, AutoCreate: true, Workers: 1, Raw: true, Patience: 2 * time.Minute})
 	var verdicts []string
 	if err != nil {
 		w.fail("verify: %v", err)

@@ -16,6 +16,8 @@ type rules struct {
 	autoCreate bool
 	now        func() time.Time
 	start      map[int32]int64
+	raw        bool                                // read the logs with their control records, too
+	patience   time.Duration                       // of raw mode, for transactions that are about to end
 	progress   func(partition int32, inputs int64) // inputs judged since the last call
 }
 
@@ -27,6 +29,7 @@ type audit struct {
 	partitions int32
 	events     eventReader
 	outcomes   outcomeReader
+	second     outcomeReader // for a look at other outcomes while one is judged
 	hash       hasher
 	inbox      *inbox
 	accounts   map[string]*account
@@ -38,15 +41,16 @@ type audit struct {
 	wanted     map[int64]int   // violations that want the first outcome of an input as evidence, by its offset
 	redriven   map[string]bool // dead letters that were sent to the input again
 	mending    mending
-	cut        int64 // the first input offset that is not judged
-	at         int64 // the input that is being judged
+	seen       map[string]*sighting // raw mode: what the streams showed, by topic
+	cut        int64                // the first input offset that is not judged
+	at         int64                // the input that is being judged
 	report     partitionReport
 }
 
 func newAudit(r rules, h history, partition int32) *audit {
 	return &audit{
 		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window), accounts: map[string]*account{},
-		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{},
+		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{}, seen: map[string]*sighting{},
 		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
 	}
 }
@@ -54,18 +58,21 @@ func newAudit(r rules, h history, partition int32) *audit {
 // run reads and judges the partition. The report holds what was found, also when an error ends it: an input that was passed
 // without an outcome is lost, whatever hides the next one's.
 func (a *audit) run(ctx context.Context) error {
-	err := a.walk(ctx)
-	if _, undecided := errors.AsType[*UndecidedError](err); undecided {
-		return errors.Join(err, a.reportLost(ctx))
+	c, err := a.h.committed(ctx, a.p)
+	if err == nil {
+		err = a.walk(ctx, c)
+	}
+	_, undecided := errors.AsType[*UndecidedError](err)
+	if undecided {
+		err = errors.Join(err, a.reportLost(ctx))
+	}
+	if a.raw && (err == nil || undecided) { // the logs may show why it is undecided
+		err = errors.Join(err, a.examine(ctx, c))
 	}
 	return err
 }
 
-func (a *audit) walk(ctx context.Context) error {
-	c, err := a.h.committed(ctx, a.p)
-	if err != nil {
-		return err
-	}
+func (a *audit) walk(ctx context.Context, c commit) error {
 	f, err := a.replay(ctx, c)
 	if err != nil {
 		return err
@@ -89,17 +96,19 @@ func (a *audit) walk(ctx context.Context) error {
 }
 
 // open begins to read the input and the lanes, after the cut is known: all that the marker covers lies below their ends.
-func (a *audit) open(ctx context.Context, f *fold) (err error) {
+func (a *audit) open(ctx context.Context, f *fold) error {
 	from := a.start[a.p]
-	if a.input, err = a.h.open(ctx, a.topics.Input, a.p, from); err != nil {
+	input, err := a.h.open(ctx, a.topics.Input, a.p, from)
+	if err != nil {
 		return err
 	}
+	a.input = a.watch(a.topics.Input, input)
 	for l, topic := range []string{a.topics.Updates, a.topics.Skipped, a.topics.DeadLetters} {
 		s, err := a.h.open(ctx, topic, a.p, 0)
 		if err != nil {
 			return err
 		}
-		a.lanes[l] = laneReader{stream: s, topic: topic, first: -1}
+		a.lanes[l] = laneReader{stream: a.watch(topic, s), topic: topic, first: -1}
 	}
 	return a.checkHead(ctx, f, max(from, a.input.start()))
 }

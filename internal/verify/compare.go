@@ -125,6 +125,9 @@ func (a *audit) checkChain(ctx context.Context, in *kgo.Record, x *expected, o *
 		}
 		ev = append(ev, present("previous update", previous)...)
 	}
+	if built, err := a.buildsOnAborted(ctx, in, x, o, ev); err != nil || built {
+		return err
+	}
 	a.violate(Chain, fmt.Sprintf("%s does not follow from the account's previous update: %s", place(o.rec), fault), append(ev, evidence("update", o.rec))...)
 	return nil
 }

@@ -35,6 +35,9 @@ type Config struct {
 	// Workers is how many partitions are judged at once, each with an inbox of its own in memory. Default: two, or one on a
 	// single processor.
 	Workers int
+	// Raw reads every log a second time, control records and aborted transactions included, and judges AbortedRead, Torn and
+	// Flicker too. It needs about 100 bytes of memory a transaction.
+	Raw bool
 	// Progress is told now and then how far the judgement is, in offsets of the input. It is never called concurrently.
 	Progress func(done, total int64)
 }

@@ -14,6 +14,10 @@
 // matters: the stable committed offset, then the state up to its high watermark, whose last marker is the cut, then the
 // outcomes up to theirs. Whatever the marker covers was produced before it was committed, hence lies below those ends.
 //
+// Raw mode reads each log a second time as it is: control records, aborted and open transactions too. What a committed record
+// builds on must be committed (AbortedRead), a transaction is committed as a whole or not at all (Torn), and two readings of
+// committed records show the same (Flicker).
+//
 // Verdicts are certain. Where the topics do not hold enough to judge (an open transaction that may still commit, a head
 // that retention deleted), Run returns an error that says so and judges nothing there.
 package verify

@@ -80,9 +80,7 @@ func (a *audit) checkBeyond(ctx context.Context, f *fold, last *outcome) error {
 		return err
 	}
 	if in == nil {
-		a.violate(Ghost, fmt.Sprintf("%s names offset %d of the input, which holds no committed record", place(last.rec), last.source.offset),
-			evidence("outcome", last.rec))
-		return nil
+		return a.orphan(ctx, last)
 	}
 	c, err := a.h.committed(ctx, a.p)
 	if err != nil || c.found && c.next > last.source.offset {

@@ -27,9 +27,14 @@ type fetched struct {
 
 // fetch reads committed records from an offset on. It asks the leader itself, because the position has to be exact.
 func (k *kafka) fetch(ctx context.Context, topic string, partition int32, offset int64, size int32, wait time.Duration) (f fetched, err error) {
+	return k.fetchAs(ctx, committedOnly, topic, partition, offset, size, wait)
+}
+
+// fetchAs is fetch with a choice of what is shown.
+func (k *kafka) fetchAs(ctx context.Context, v view, topic string, partition int32, offset int64, size int32, wait time.Duration) (f fetched, err error) {
 	refresh := false
 	err = k.retry(ctx, func() error {
-		f, err = k.fetchOnce(ctx, topic, partition, offset, size, wait, refresh)
+		f, err = k.fetchOnce(ctx, v, topic, partition, offset, size, wait, refresh)
 		refresh = err != nil
 		return err
 	})
@@ -39,7 +44,7 @@ func (k *kafka) fetch(ctx context.Context, topic string, partition int32, offset
 	return f, nil
 }
 
-func (k *kafka) fetchOnce(ctx context.Context, topic string, partition int32, offset int64, size int32, wait time.Duration, refresh bool) (f fetched, err error) {
+func (k *kafka) fetchOnce(ctx context.Context, v view, topic string, partition int32, offset int64, size int32, wait time.Duration, refresh bool) (f fetched, err error) {
 	d, err := k.detail(ctx, topic, refresh)
 	if err != nil {
 		return f, err
@@ -50,16 +55,16 @@ func (k *kafka) fetchOnce(ctx context.Context, topic string, partition int32, of
 	t.Topic, t.TopicID, t.Partitions = topic, d.ID, []kmsg.FetchRequestTopicPartition{p}
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, size
-	req.IsolationLevel, req.SessionEpoch = 1, -1
+	req.IsolationLevel, req.SessionEpoch = int8(v), -1
 	req.Topics = []kmsg.FetchRequestTopic{t}
 	answer, err := k.client.Broker(int(d.Partitions[partition].Leader)).RetriableRequest(ctx, req)
 	if err != nil {
 		return f, err
 	}
-	return readFetch(answer.(*kmsg.FetchResponse), topic, partition, offset)
+	return readFetch(answer.(*kmsg.FetchResponse), v, topic, partition, offset)
 }
 
-func readFetch(resp *kmsg.FetchResponse, topic string, partition int32, offset int64) (f fetched, err error) {
+func readFetch(resp *kmsg.FetchResponse, v view, topic string, partition int32, offset int64) (f fetched, err error) {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return f, err
 	}
@@ -67,7 +72,8 @@ func readFetch(resp *kmsg.FetchResponse, topic string, partition int32, offset i
 		return f, errThrottled
 	}
 	p := &resp.Topics[0].Partitions[0]
-	opts := kgo.ProcessFetchPartitionOpts{Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: topic, Partition: partition}
+	opts := v.options()
+	opts.Offset, opts.Topic, opts.Partition = offset, topic, partition
 	got, next := kgo.ProcessFetchPartition(opts, p, kgo.DefaultDecompressor(), nil)
 	if errors.Is(got.Err, kerr.OffsetOutOfRange) {
 		return f, fmt.Errorf("%w: retention or compaction deleted it while verify was reading; run verify again", got.Err)

@@ -15,6 +15,9 @@ type history interface {
 	open(ctx context.Context, topic string, partition int32, from int64) (stream, error)
 	// lookup returns the committed record at an offset, nil when there is none: compacted, aborted, a control record.
 	lookup(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error)
+	// raw begins to read the log of a partition as it is, from an offset on: undecided and aborted records and control
+	// records too.
+	raw(ctx context.Context, topic string, partition int32, from int64) (rawReader, error)
 	// committed returns the group's committed offset of an input partition, once no transaction is pending on it.
 	committed(ctx context.Context, partition int32) (commit, error)
 }

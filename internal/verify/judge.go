@@ -133,9 +133,7 @@ func (a *audit) stray(ctx context.Context, o *outcome) error {
 		return err
 	}
 	if in == nil {
-		a.violate(Ghost, fmt.Sprintf("%s names offset %d of the input, which holds no committed record", place(o.rec), offset),
-			evidence("outcome", o.rec))
-		return nil
+		return a.orphan(ctx, o)
 	}
 	if a.report.counts[Duplicate] < MaxShown {
 		a.wanted[offset] = len(a.report.violations)

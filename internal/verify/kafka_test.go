@@ -176,7 +176,7 @@ func (b *broker) commit(p int32) {
 func (b *broker) config() Config {
 	return Config{
 		Opts: b.opts, App: testApp, Window: testWindow, AutoCreate: true, Patience: time.Second,
-		Now: func() time.Time { return time.UnixMilli(testNow) },
+		Now: func() time.Time { return time.UnixMilli(testNow) }, Raw: true,
 	}
 }
 

@@ -24,7 +24,32 @@ const (
 	Offset       Verdict = "offset"        // committed offset, marker and visible outcomes disagree (L5)
 	Money        Verdict = "money"         // per currency, balances differ from posted credits − debits (L3)
 	DoubleCredit Verdict = "double-credit" // one id applied in two partitions (L2)
+	AbortedRead  Verdict = "aborted-read"  // raw mode: what was committed builds on what was aborted, or readers were shown it
+	Torn         Verdict = "torn"          // raw mode: one transaction that is committed in part
+	Flicker      Verdict = "flicker"       // raw mode: a committed record changed, came or went between two readings
+	Liveness     Verdict = "liveness"      // on request: the job runs and its inputs wait for longer than the bound
 )
+
+// Verdicts lists what an audit can find: always, in raw mode, and on request.
+func Verdicts(raw, liveness bool) []Verdict {
+	v := []Verdict{Lost, Duplicate, Ghost, Chain, State, Offset, Money, DoubleCredit}
+	if raw {
+		v = append(v, AbortedRead, Torn, Flicker)
+	}
+	if liveness {
+		v = append(v, Liveness)
+	}
+	return v
+}
+
+// Raw counts what raw mode saw in the logs, control records and aborted transactions included.
+type Raw struct {
+	Records   int64 `json:"records"` // control records too
+	Controls  int64 `json:"control_records"`
+	Committed int64 `json:"committed"` // transactions, counted in each partition that they wrote to
+	Aborted   int64 `json:"aborted"`
+	Open      int64 `json:"open"`
+}
 
 // Report is what an audit found. Counts are of judged inputs: those below the cut of their partition.
 type Report struct {
@@ -44,6 +69,8 @@ type Report struct {
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`
 	Violations       []Violation       `json:"violations"`       // the first MaxShown of each verdict in each partition
 	Counts           map[Verdict]int64 `json:"violation_counts"` // all of them
+	Armed            []Verdict         `json:"verdicts"`         // that were looked for
+	Raw              *Raw              `json:"raw,omitempty"`    // nil unless in raw mode
 	Took             time.Duration     `json:"took_ns"`
 }
 
@@ -95,7 +122,9 @@ type Evidence struct {
 	Time      time.Time `json:"time"`
 	Key       *string   `json:"key"` // null stays null; bytes that are no text are quoted, with escapes
 	Value     *string   `json:"value"`
-	Headers   []string  `json:"headers,omitempty"` // name=value
+	Headers   []string  `json:"headers,omitempty"`  // name=value
+	Producer  string    `json:"producer,omitempty"` // raw mode: producer id/epoch
+	Control   string    `json:"control,omitempty"`  // raw mode: committed or aborted, of a control record
 }
 
 func (e Evidence) String() string {
@@ -103,6 +132,12 @@ func (e Evidence) String() string {
 		e.Time.UTC().Format(time.RFC3339Nano), orNull(e.Key), orNull(e.Value))
 	for _, h := range e.Headers {
 		s += " " + h
+	}
+	if e.Producer != "" {
+		s += " " + e.Producer
+	}
+	if e.Control != "" {
+		s += " control=" + e.Control
 	}
 	return s
 }
@@ -156,6 +191,9 @@ func (r *Report) merge(p *partitionReport) {
 	r.MendedLetters += p.mended
 	r.NotYetProcessed += p.notYet
 	r.Records += p.records
+	if r.Raw != nil {
+		r.Raw.add(&p.raw)
+	}
 	addCounts(r.Rejected, p.rejected)
 	addCounts(r.DeadLetters, p.letters)
 	r.OpenTransactions = append(r.OpenTransactions, p.open...)
@@ -163,6 +201,14 @@ func (r *Report) merge(p *partitionReport) {
 	for v, n := range p.counts {
 		r.Counts[v] += n
 	}
+}
+
+func (r *Raw) add(o *Raw) {
+	r.Records += o.Records
+	r.Controls += o.Controls
+	r.Committed += o.Committed
+	r.Aborted += o.Aborted
+	r.Open += o.Open
 }
 
 func addCounts(into map[string]int64, from [reasonCount]int64) {
@@ -200,4 +246,6 @@ type partitionReport struct {
 	counts                                                                map[Verdict]int64
 	sums                                                                  map[currency]*tally
 	posted                                                                []posting
+	raw                                                                   Raw
+	fates                                                                 fates
 }

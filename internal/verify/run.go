@@ -34,6 +34,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	place, _ := placement(cfg.Partitioner)
 	r := rules{topics: cfg.Topics, place: place, partitions: n.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
+	r.raw, r.patience = cfg.Raw, cfg.Patience
 	r.progress = progress(cfg.Progress, total)
 	report, err := auditAll(ctx, r, k, n.all, cfg.Workers)
 	cfg.Progress(total, total)
@@ -103,7 +104,7 @@ func progress(report func(done, total int64), total int64) func(int32, int64) {
 // auditAll judges all partitions, some at once, and then what only all of them together show. A partition that cannot be
 // decided does not hinder the others; brokers that cannot be read do.
 func auditAll(ctx context.Context, r rules, h history, partitions int32, workers int) (Report, error) {
-	t := &tallies{report: newReport(), books: books{sums: map[currency]*tally{}}}
+	t := &tallies{report: newReport(r.raw), books: books{sums: map[currency]*tally{}}}
 	var wg sync.WaitGroup
 	next := make(chan int32)
 	for range workers {
@@ -130,6 +131,7 @@ type tallies struct {
 	mu     sync.Mutex
 	report Report
 	books  books
+	fates  fates
 	errs   []error
 	fatal  bool
 }
@@ -145,6 +147,7 @@ func (t *tallies) add(a *audit, err error) {
 	defer t.mu.Unlock()
 	t.report.merge(&a.report)
 	t.books.add(&a.report)
+	t.fates.merge(a.report.fates)
 	if err != nil {
 		_, undecided := errors.AsType[*UndecidedError](err)
 		t.errs = append(t.errs, err)
@@ -161,15 +164,22 @@ func (t *tallies) conclude(ctx context.Context, r rules, h history) (Report, err
 		if err := t.books.doubles(ctx, h, r.topics.Input, &t.report); err != nil {
 			t.errs = append(t.errs, err)
 		}
+		if err := t.fates.judge(ctx, h, r.patience, &t.report); err != nil {
+			t.errs = append(t.errs, err)
+		}
 	}
 	t.books.reconcile(&t.report, len(t.errs) == 0)
 	t.report.sort()
 	return t.report, errors.Join(t.errs...)
 }
 
-func newReport() Report {
-	return Report{
+func newReport(raw bool) Report {
+	r := Report{
 		Rejected: map[string]int64{}, DeadLetters: map[string]int64{}, Sums: map[string]Sum{}, Violations: []Violation{},
-		Counts: map[Verdict]int64{},
+		Counts: map[Verdict]int64{}, Armed: Verdicts(raw, false),
 	}
+	if raw {
+		r.Raw = &Raw{}
+	}
+	return r
 }
