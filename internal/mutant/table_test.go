@@ -38,6 +38,8 @@ func sabotages() []sabotage {
 			catcher: story("output-refused", "lost", "chain", "I5")},
 		{mutant: "restore-to-last-stable-offset", does: "ends a restore at the last stable offset",
 			catcher: story("late-marker", "I1", "chain", "state")},
+		{mutant: "last-stable-offset-believed", does: "ends a restore at the last stable offset and takes what it found for the state of the group's offsets",
+			catcher: story("late-marker", "chain", "state", "duplicate", "lost")},
 		{mutant: "merge-before-commit", does: "merges the overlay before the commit is proven",
 			catcher: story("output-refused", "I5", "I1", "chain", "lost")},
 		{mutant: "no-verification-after-false-nil", does: "takes a commit without an outcome for an abort",

@@ -90,7 +90,7 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 }
 
 func restoreTarget(ctx context.Context, client *kgo.Client, tp TopicPartition) (int64, error) {
-	if mutant.On("restore-to-last-stable-offset") {
+	if mutant.On("restore-to-last-stable-offset") || mutant.On("last-stable-offset-believed") {
 		return StableOffset(ctx, client, tp)
 	}
 	return EndOffset(ctx, client, tp)
