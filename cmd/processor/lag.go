@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/state"
+	"github.com/tallystick/tallystick/topics"
 )
 
 func newLag(c *cli) *cobra.Command {
@@ -27,7 +29,8 @@ func newLag(c *cli) *cobra.Command {
 			"n, set by another tool      the job did not commit this offset: its task stops there at the next start\n" +
 			"lost by retention: n        the broker deleted n unread offsets; the task stops there\n" +
 			"ahead of the end            the topic was deleted or truncated after the commit\n" +
-			"behind n of <id> since …    a transaction of a producer is open; nobody reads past it until it ends",
+			"behind n of <id> since …    a transaction of a producer is open; nobody reads past it until it ends\n\n" +
+			"Exit 4: the input is missing, or neither a topic nor an offset of this application.id is there.",
 	}
 	configFlags(cmd, groupConnection, groupApplication)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -43,6 +46,9 @@ func newLag(c *cli) *cobra.Command {
 		ctx, cancel := context.WithTimeout(cmd.Context(), lookUpLimit)
 		defer cancel()
 		rows, err := readLag(ctx, client, cfg)
+		if err == nil {
+			err = noSuchJob(ctx, client, cfg, rows)
+		}
 		if err != nil {
 			return err
 		}
@@ -135,6 +141,25 @@ func allUnknown(rows []lagRow) error {
 		return nil
 	}
 	return fail(exitUnavailable, errors.New("no offset could be read"), "the table names the causes; try again")
+}
+
+// noSuchJob is an error when nothing in the cluster is the application's: no offset, and none of the topics that bear its name. A
+// job that has topics and no offset has not run yet.
+func noSuchJob(ctx context.Context, client *kgo.Client, cfg Config, rows []lagRow) error {
+	if slices.ContainsFunc(rows, func(r lagRow) bool { return r.State != lagNew }) {
+		return nil
+	}
+	own := []string{topics.DeadLetters(cfg.ApplicationID)}
+	for _, s := range cfg.job().Stages() {
+		own = append(own, s.StateTopic())
+	}
+	for _, topic := range own {
+		if _, err := topicMetadata(ctx, client, topic); !isUnknownTopic(err) {
+			return nil // it is there, or may not be looked at
+		}
+	}
+	return fail(exitNotFound, fmt.Errorf("nothing of application.id %q is there: its group has committed no offset, and the topics %s do not exist", cfg.ApplicationID, joinAnd(own)),
+		"is application.id right? processor config show tells where it comes from; a job that is new gets its topics by processor topics apply")
 }
 
 // readLag reads the committed offsets first and the ends after them: a commit can't be ahead of an end that was read later.

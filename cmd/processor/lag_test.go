@@ -142,6 +142,9 @@ func TestLagNamesWhoHoldsTheEnd(t *testing.T) {
 // A first commit that is still in a transaction is no commit, and no error.
 func TestLagOfATaskWhoseFirstCommitIsOpen(t *testing.T) {
 	b, cl := testBroker(t, credits, 1, nil)
+	if err := b.Cluster().CreateTopic("ledger-post-state", 1, nil); err != nil {
+		t.Fatal(err)
+	}
 	produce(t, cl, credit(0, 3)...)
 	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("ledger-x-0"), kgo.ConsumerGroup("ledger"), kgo.ConsumeTopics(credits))
 	if err != nil {
@@ -198,7 +201,15 @@ func TestLagWithoutTopicOrGroup(t *testing.T) {
 	if err := b.Cluster().CreateTopic(credits, 1, nil); err != nil {
 		t.Fatal(err)
 	}
+	for _, want := range []string{`application.id "ledger"`, "ledger-dead-letters", "is application.id right?", "processor topics apply"} {
+		if _, errs, code := lagRows(t, b); code != exitNotFound || !strings.Contains(errs, want) {
+			t.Errorf("the input alone is no job: exit %d, no %q in %s", code, want, errs)
+		}
+	}
+	if err := b.Cluster().CreateTopic("ledger-post-state", 1, nil); err != nil {
+		t.Fatal(err)
+	}
 	if rows, errs, code := lagRows(t, b); code != exitOK || rows[0].words() != "not started: 0" {
-		t.Errorf("exit %d, %+v: %s", code, rows, errs)
+		t.Errorf("a job that has not run yet: exit %d, %+v: %s", code, rows, errs)
 	}
 }
