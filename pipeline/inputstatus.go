@@ -1,5 +1,7 @@
 package pipeline
 
+import "errors"
+
 // InputStatus is one input's of an assigned task. Offsets are next offsets.
 type InputStatus struct {
 	Topic       string `json:"topic"`
@@ -11,12 +13,28 @@ type InputStatus struct {
 func (o *ownedTask) progress() []InputStatus {
 	inputs := make([]InputStatus, len(o.inputs))
 	for i, in := range o.inputs {
-		inputs[i] = InputStatus{Topic: in.Topic, AppliedNext: o.task.committedNext(in.Topic)}
+		inputs[i] = InputStatus{Topic: in.Topic, AppliedNext: o.appliedNext(in)}
 		if end := in.end; end >= 0 {
 			inputs[i].EndNext = &end
 		}
 	}
 	return inputs
+}
+
+// appliedNext is how far an input is applied. Of a task that stopped before it ran its restored state says so; the group's offset
+// stands in for a state that was not read whole.
+func (o *ownedTask) appliedNext(in ownedInput) int64 {
+	if o.task != nil {
+		return o.task.committedNext(in.Topic)
+	}
+	if o.lease != nil && errors.As(o.stopped, new(*ViolationError)) {
+		if m, marked := o.lease.base.Marker(); marked {
+			if next, known := m.NextOf(in.Topic); known {
+				return next
+			}
+		}
+	}
+	return max(in.start, 0)
 }
 
 // sum adds the offsets up; one end that is unknown makes the sum unknown.

@@ -333,9 +333,10 @@ func (w *worker) publish(o *ownedTask) {
 		if o.stopped != nil {
 			t.State, t.Error = Stopped, o.stopped.Error()
 		}
+		t.Inputs = o.progress()
+		t.AppliedNext, t.EndNext = sum(t.Inputs)
 		if o.task != nil {
-			t.Inputs, t.TxnSeq = o.progress(), o.task.committed.TxnSeq
-			t.AppliedNext, t.EndNext = sum(t.Inputs)
+			t.TxnSeq = o.task.committed.TxnSeq
 			t.StateBytes, t.StatePosition = o.lease.base.Bytes(), o.lease.base.Position()
 		}
 	})
