@@ -35,6 +35,7 @@ type Processor struct {
 	mu      sync.Mutex
 	stops   map[TaskID]error
 	workers []*worker // while they run
+	growth  *growth   // from the first session on
 }
 
 // NewProcessor checks pipeline and configuration. It does no I/O.
@@ -101,6 +102,7 @@ func (p *Processor) runWorkers(ctx context.Context, id *session.Identity) error 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer p.startPurger(ctx)()
+	defer p.watchGrowth(ctx)()
 	failed, undrained := make(chan error, n), make(chan error, n)
 	var all sync.WaitGroup
 	var workers []*worker
@@ -201,6 +203,7 @@ func (p *Processor) Status() Status {
 	s := Status{App: p.pipe.app, Instance: p.instance, Started: p.started}
 	p.mu.Unlock()
 	s.Workers, s.Tasks = p.board.snapshot()
+	s.Grown = p.grown()
 	for i := range s.Tasks {
 		s.Tasks[i].Restore = s.Tasks[i].Restore.at(p.now())
 	}

@@ -25,8 +25,9 @@ type Status struct {
 	App      string         `json:"app"`      // application.id
 	Instance string         `json:"instance"` // the name under which this process takes part
 	Started  time.Time      `json:"started"`
-	Workers  []WorkerStatus `json:"workers"` // all that run, by number
-	Tasks    []TaskStatus   `json:"tasks"`   // those assigned to this process, by stage and partition
+	Workers  []WorkerStatus `json:"workers"`                // all that run, by number
+	Tasks    []TaskStatus   `json:"tasks"`                  // those assigned to this process, by stage and partition
+	Grown    []GrownInput   `json:"grown_inputs,omitempty"` // inputs that got partitions since the start: nobody processes those
 }
 
 // WorkerStatus is one worker's.

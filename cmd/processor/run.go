@@ -152,6 +152,9 @@ func notReady(s pipeline.Status) []string {
 			reasons = append(reasons, withCause(fmt.Sprintf("worker %d has no session", w.Worker), w.LastError))
 		}
 	}
+	for _, in := range s.Grown {
+		reasons = append(reasons, in.String())
+	}
 	for _, t := range s.Tasks {
 		if t.State != pipeline.Running {
 			cause := t.Error

@@ -171,6 +171,7 @@ func TestNotReadyNamesEveryReason(t *testing.T) {
 		"":                                       {Workers: []pipeline.WorkerStatus{{Joined: true}}, Tasks: []pipeline.TaskStatus{{State: pipeline.Running}}},
 		"starting: no worker has joined":         {},
 		"worker 0 has no session: no route":      {Workers: []pipeline.WorkerStatus{{LastError: "no route"}}},
+		"topic in has 6 partitions, and had 4":   {Workers: []pipeline.WorkerStatus{{Joined: true}}, Grown: []pipeline.GrownInput{{Topic: "in", Was: 4, Is: 6}}},
 		"task post/3 is restoring":               {Workers: []pipeline.WorkerStatus{{Joined: true}}, Tasks: []pipeline.TaskStatus{{Task: "post/3", State: pipeline.Restoring}}},
 		"task post/3 is stopped: I1: it is less": {Workers: []pipeline.WorkerStatus{{Joined: true}}, Tasks: []pipeline.TaskStatus{{Task: "post/3", State: pipeline.Stopped, Error: "I1: it is less"}}},
 	} {

@@ -3,6 +3,9 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +34,55 @@ func TestAWrongPartitionCountIsRefusedWithTheWayOut(t *testing.T) {
 	if after := d.count(t, updates); after != before+200 {
 		t.Errorf("%d updates, %d before", after, before)
 	}
+}
+
+// The same while it runs: it says so within seconds, and not only when its client looks at the topic again (5 min).
+func TestPartitionsThatAreAddedWhileItRunsAreReported(t *testing.T) {
+	d := newDesk(t, kafkatest.Options{})
+	d.must(t, "feed", "--generate", "200", "--seed", "1")
+	i, admin := d.startAsked(t, "pod-0")
+	d.awaitLagZero(t)
+	if code, said := d.get(t, admin, "/readyz"); code != http.StatusOK {
+		t.Fatalf("%d %s", code, said)
+	}
+	d.partitions(t, credits, 6)
+	const cause = "topic credit-events has 6 partitions, and had 4 when this processor started"
+	kafkatest.Within(t, 30*time.Second, "it is not ready", func(context.Context) error {
+		if code, said := d.get(t, admin, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(said, cause) || !strings.Contains(said, "stop the producers") {
+			return fmt.Errorf("%d %s", code, said)
+		}
+		return nil
+	})
+	if code, said := d.get(t, admin, "/status"); code != http.StatusOK || !strings.Contains(said, `"grown_inputs"`) {
+		t.Errorf("%d %s", code, said)
+	}
+	if code, said := d.get(t, admin, "/livez"); code != http.StatusOK {
+		t.Errorf("%d %s: a restart would not start again", code, said)
+	}
+	if said := i.said(); strings.Count(said, cause) != 1 {
+		t.Errorf("the log has to say it once:\n%s", said)
+	}
+}
+
+// get asks an admin port.
+func (d *desk) get(t *testing.T, admin, path string) (code int, said string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
 }
 
 // partitions raises the number of partitions of a topic.
