@@ -50,9 +50,6 @@ func asReset(op string, err error) error {
 	return err
 }
 
-// correlation reads the id that ties an answer to its request; both have their length in front.
-func correlationOf(request []byte) int32 { return int32(binary.BigEndian.Uint32(request[8:])) }
-
 // Write implements net.Conn for one whole request.
 func (c *conn) Write(b []byte) (int, error) {
 	if err := c.n.gate(nil); err != nil {
@@ -116,7 +113,7 @@ func (c *conn) keep(b []byte, o Order) bool {
 func (c *conn) sendInVain(b []byte, then func()) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err == nil {
-		c.await(correlationOf(b))
+		c.await(Correlation(b))
 	}
 	if then != nil {
 		then()
@@ -164,11 +161,11 @@ func (c *conn) expect(key kmsg.Key, version int16, b []byte, o Order) {
 	e := expectation{key: key, version: version, code: o.Code, replace: o.Deed == AnswerError}
 	lagging := c.n.Lag.on() && (key == kmsg.Fetch || key == kmsg.ListOffsets)
 	if lagging {
-		e.stable = readCommitted(key, version, b)
+		e.stable = readCommitted(b)
 	}
 	if e.replace || lagging {
 		c.mu.Lock()
-		c.waiting[correlationOf(b)] = e
+		c.waiting[Correlation(b)] = e
 		c.mu.Unlock()
 	}
 }
@@ -215,8 +212,7 @@ func (c *conn) frame() ([]byte, error) {
 	if !known {
 		return f, nil
 	}
-	body := c.n.rewrite(e, f[4:])
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...), nil
+	return c.n.rewrite(e, corr, f), nil
 }
 
 // Close implements net.Conn.
