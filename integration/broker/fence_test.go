@@ -23,7 +23,7 @@ func TestInitProducerIDOfTheSameIDWaitsForItsMarkers(t *testing.T) {
 	s := b.open(t)
 	b.begin(t, s)
 	markers := c.Brokers[0].Between
-	markers.Hold(kafkatest.WriteTxnMarkers)
+	markers.Hold(kmsg.WriteTxnMarkers)
 	mustCommit(t, s)
 	if err := b.fence(t, time.Second); err == nil {
 		t.Fatal("InitProducerID returned while the markers were held")
@@ -31,7 +31,7 @@ func TestInitProducerIDOfTheSameIDWaitsForItsMarkers(t *testing.T) {
 	if lso, hw := b.outputEnds(t); lso >= hw {
 		t.Fatalf("output is stable up to %d of %d while its marker is held", lso, hw)
 	}
-	markers.Release(kafkatest.WriteTxnMarkers)
+	markers.Release(kmsg.WriteTxnMarkers)
 	begin := time.Now()
 	if err := b.fence(t, 10*time.Second); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestInitProducerIDShowsThatACommitWithoutAnAnswerHappened(t *testing.T) {
 	b, cut := throughProxy(t)
 	s := b.open(t, kgo.Dialer(cut.Dial))
 	b.begin(t, s)
-	cut.Mute(kafkatest.EndTxn)
+	cut.Inject(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.HangResponse})
 	if ok, err := commit(t, s, time.Second); ok || err == nil {
 		t.Fatalf("End without an answer: %v, %v", ok, err)
 	}
@@ -88,7 +88,7 @@ func TestGivenUpCommitHappensLaterUnlessInitProducerIDCameFirst(t *testing.T) {
 			b, cut := throughProxy(t)
 			s := b.open(t, kgo.Dialer(cut.Dial))
 			b.begin(t, s)
-			cut.Hold(kafkatest.EndTxn)
+			cut.Hold(kmsg.EndTxn)
 			if ok, err := commit(t, s, time.Second); ok || err == nil {
 				t.Fatalf("End with its request held: %v, %v", ok, err)
 			}
@@ -98,14 +98,14 @@ func TestGivenUpCommitHappensLaterUnlessInitProducerIDCameFirst(t *testing.T) {
 				}
 				b.decided(t, 0)
 			}
-			cut.Release(kafkatest.EndTxn)
+			cut.Release(kmsg.EndTxn)
 			if !fenced {
 				kafkatest.Within(t, 10*time.Second, "late commit", b.committed(1))
 				b.settles(t, 1)
 				return
 			}
 			kafkatest.Within(t, 10*time.Second, "late request", func(context.Context) error {
-				if cut.Passed(kafkatest.EndTxn) == 0 {
+				if cut.Passed(kmsg.EndTxn) == 0 {
 					return errors.New("not passed on")
 				}
 				return nil

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -24,11 +26,11 @@ func TestOnlyBrokerKilledWhileItOwesMarkersNeverWritesThem(t *testing.T) {
 	s := b.open(t)
 	b.begin(t, s)
 	only := c.Brokers[0]
-	only.Between.Hold(kafkatest.WriteTxnMarkers)
+	only.Between.Hold(kmsg.WriteTxnMarkers)
 	mustCommit(t, s)
 	only.Kill()
 	only.Between.Cut()
-	only.Between.Release(kafkatest.WriteTxnMarkers)
+	only.Between.Release(kmsg.WriteTxnMarkers)
 	if err := only.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
@@ -22,7 +23,7 @@ func TestOnlyAFetchThatNamesThePartitionSeesAPendingFirstCommit(t *testing.T) {
 	s := b.open(t)
 	b.begin(t, s)
 	markers := c.Brokers[0].Between
-	markers.Hold(kafkatest.WriteTxnMarkers)
+	markers.Hold(kmsg.WriteTxnMarkers)
 	mustCommit(t, s)
 	if _, err := kafkatest.StableOffset(t.Context(), b.admin, b.group, b.in, 0); !errors.Is(err, kerr.UnstableOffsetCommit) {
 		t.Errorf("a fetch that names the partition: %v, want UNSTABLE_OFFSET_COMMIT", err)
@@ -30,7 +31,7 @@ func TestOnlyAFetchThatNamesThePartitionSeesAPendingFirstCommit(t *testing.T) {
 	if next, err := allPartitions(t, b); next != -1 || err != nil {
 		t.Errorf("a fetch of all partitions: %d, %v, want -1 and no error", next, err)
 	}
-	markers.Release(kafkatest.WriteTxnMarkers)
+	markers.Release(kmsg.WriteTxnMarkers)
 	kafkatest.Within(t, 10*time.Second, "commit", b.committed(1))
 	if next, err := allPartitions(t, b); next != 1 || err != nil {
 		t.Errorf("a fetch of all partitions after the marker: %d, %v, want 1", next, err)
@@ -65,7 +66,7 @@ func TestCommittedOffsetIsStableBeforeTheStatePartitionIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	markers := c.Broker(leader).Between
-	markers.Hold(kafkatest.WriteTxnMarkers)
+	markers.Hold(kmsg.WriteTxnMarkers)
 	s.Produce(t.Context(), &kgo.Record{Topic: state, Partition: partition, Key: []byte("k"), Value: []byte("v")}, nil)
 	mustCommit(t, s)
 	kafkatest.Within(t, 10*time.Second, "stable offset", b.committed(1))
@@ -76,7 +77,7 @@ func TestCommittedOffsetIsStableBeforeTheStatePartitionIs(t *testing.T) {
 	if lso >= hw {
 		t.Errorf("state is stable up to %d of %d while its marker is held", lso, hw)
 	}
-	markers.Release(kafkatest.WriteTxnMarkers)
+	markers.Release(kmsg.WriteTxnMarkers)
 }
 
 // ledElsewhere finds a partition whose leader does not coordinate the group.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
@@ -105,7 +106,7 @@ type deadConn struct {
 }
 
 func (c *deadConn) Write(b []byte) (int, error) {
-	if c.end.armed && len(b) >= 8 && int16(binary.BigEndian.Uint16(b[4:])) == kafkatest.EndTxn {
+	if c.end.armed && len(b) >= 8 && kmsg.Key(binary.BigEndian.Uint16(b[4:])) == kmsg.EndTxn {
 		dieNow()
 	}
 	return c.Conn.Write(b)

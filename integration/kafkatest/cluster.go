@@ -41,6 +41,7 @@ type Cluster struct {
 	options Options
 	slot    slot
 	dir     string
+	doors   map[string]*Proxy
 }
 
 // Seeds returns the addresses of KAFKA_BROKERS (comma separated) if it is set, else those of a
@@ -119,7 +120,7 @@ func newCluster(tc toolchain, img image, o Options, s slot) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, slot: s, dir: dir}
+	c := &Cluster{options: o, slot: s, dir: dir, doors: map[string]*Proxy{}}
 	for i := range o.Brokers {
 		b, err := newBroker(tc, img, o, s, i, dir)
 		if err != nil {
@@ -268,12 +269,20 @@ func (b *Broker) kill() {
 	}
 }
 
-// alive reports why a broker that should answer cannot.
-func (b *Broker) alive() error {
+// running reports whether the process has ended.
+func (b *Broker) running() error {
 	select {
 	case <-b.proc.Done():
 		return &deadBroker{id: b.ID, log: tail(b.log, 2000)}
 	default:
+		return nil
+	}
+}
+
+// alive reports why a broker that should answer cannot.
+func (b *Broker) alive() error {
+	if err := b.running(); err != nil {
+		return err
 	}
 	c, err := net.DialTimeout("tcp", b.Addr, 200*time.Millisecond)
 	if err != nil {

@@ -3,7 +3,8 @@
 // A broker is ready in about a second: its storage is formatted once and copied, its classes come
 // from a shared archive, and both live in the user's cache folder. One or three brokers, each a
 // broker and a controller of its own (KRaft, combined roles), can be killed, stopped, continued and
-// started again by the test; a proxy between them can hold transaction markers back.
+// started again by the test; a proxy between them, or between one process and all of them, can lose, hold, change and delay
+// requests and answers of chosen kinds.
 //
 // What it needs is Java 17 and Kafka's jars: KAFKA_LIBS names their folder, else the one that
 // kafka-libs.sh fills by default is used. A test that needs no control over the broker's process

@@ -7,9 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+const firstPort = 21400
+
 func TestKilledBrokerComesBackWithItsRecords(t *testing.T) {
 	begin := time.Now()
-	c := Start(t, Options{FirstPort: 21400})
+	c := Start(t, Options{FirstPort: firstPort})
 	t.Logf("one broker ready after %v", time.Since(begin).Round(time.Millisecond))
 	cl := Client(t, c.Seeds())
 	topic := Name(t, "t")
@@ -31,7 +33,7 @@ func TestKilledBrokerComesBackWithItsRecords(t *testing.T) {
 
 func TestThreeBrokersStart(t *testing.T) {
 	begin := time.Now()
-	c := Start(t, Options{Brokers: 3, FirstPort: 21400})
+	c := Start(t, Options{Brokers: 3, FirstPort: firstPort})
 	t.Logf("three brokers ready after %v", time.Since(begin).Round(time.Millisecond))
 	cl := Client(t, c.Seeds())
 	topic := Name(t, "t")

@@ -2,227 +2,189 @@ package kafkatest
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Request keys that tests hold or cut.
-const (
-	EndTxn          int16 = 26 // a client decides its transaction
-	WriteTxnMarkers int16 = 27 // the coordinator tells the partitions, over the network even to itself
-)
-
-// A Proxy passes Kafka requests on and can treat those of one key differently. Its methods may be
-// called from any goroutine while connections are open.
+// A Proxy passes Kafka requests on, and can lose, hold, change or delay them and their answers. It stands between the brokers
+// ([Broker.Between]), before one broker ([NewProxy]), or between one process and all brokers ([Cluster.Door]). Its methods may
+// be called from any goroutine while connections are open.
 type Proxy struct {
-	target string
-	ln     net.Listener
+	doors map[string]net.Listener // by the broker's address
 
-	mu    sync.Mutex
-	held  map[int16]chan struct{}
-	mute  map[int16]bool
-	count map[int16]int
-	conns map[net.Conn]struct{}
+	mu      sync.Mutex
+	changed chan struct{} // closed at each change of what follows
+	links   map[*link]struct{}
+	faults  []*Injected
+	held    map[kmsg.Key]bool
+	frozen  Way
+	delay   time.Duration
+	down    bool
+	arrived map[kmsg.Key]int
+	passed  map[kmsg.Key]int
+	err     error // the first frame that could not be read
 }
 
-// NewProxy listens on addr and passes everything to target until Close.
+func newProxy() *Proxy {
+	return &Proxy{
+		doors: map[string]net.Listener{}, changed: make(chan struct{}), links: map[*link]struct{}{},
+		held: map[kmsg.Key]bool{}, arrived: map[kmsg.Key]int{}, passed: map[kmsg.Key]int{},
+	}
+}
+
+// NewProxy listens on addr and passes everything to the broker at target until Close. Answers that name the broker's own
+// address are not changed: a client has to use Dial.
 func NewProxy(addr, target string) (*Proxy, error) {
+	p := newProxy()
+	err := p.listen(addr, target)
+	if err == nil {
+		go p.accept(target, false)
+	}
+	return p, err
+}
+
+func (p *Proxy) listen(addr, target string) error {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("proxy for %s: %w", target, err)
+		return fmt.Errorf("proxy for %s: %w", target, err)
 	}
-	p := &Proxy{target: target, ln: ln, held: map[int16]chan struct{}{}, mute: map[int16]bool{}, count: map[int16]int{}, conns: map[net.Conn]struct{}{}}
-	go p.accept()
-	return p, nil
+	p.doors[target] = ln
+	return nil
 }
 
-// Dial is a dialer for a client whose every connection is to take this proxy.
+// Seeds are the addresses to dial instead of the brokers'.
+func (p *Proxy) Seeds() []string {
+	var addrs []string
+	for _, ln := range p.doors {
+		addrs = append(addrs, ln.Addr().String())
+	}
+	return addrs
+}
+
+// Dial is a dialer for a client whose every connection is to take a proxy before one broker.
 func (p *Proxy) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, network, p.ln.Addr().String())
+	return d.DialContext(ctx, network, p.Seeds()[0])
 }
 
-// Hold makes requests of this key wait in the proxy until Release. Later requests on the same
-// connection wait behind them.
-func (p *Proxy) Hold(key int16) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.held[key] == nil {
-		p.held[key] = make(chan struct{})
-	}
-}
-
-// Release lets held requests of this key go.
-func (p *Proxy) Release(key int16) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c := p.held[key]; c != nil {
-		close(c)
-		delete(p.held, key)
-	}
-}
-
-// Mute swallows the answers to requests of this key: the broker acts, the client never hears of it.
-func (p *Proxy) Mute(key int16) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mute[key] = true
-}
-
-// Passed is the number of requests of this key that the proxy has handed to the broker.
-func (p *Proxy) Passed(key int16) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count[key]
-}
-
-// Cut ends all connections; requests that are held on them are lost.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.Close()
-	}
-}
-
-// Close ends the listener, all connections, and with them every held request.
+// Close ends the listeners, all connections, and with them every request that waits.
 func (p *Proxy) Close() {
-	p.ln.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.Close()
+	for _, ln := range p.doors {
+		ln.Close()
 	}
-	for key, c := range p.held {
-		close(c)
-		delete(p.held, key)
-	}
+	p.Down()
 }
 
-func (p *Proxy) accept() {
+// accept serves the clients of one broker. It ends with the listener.
+func (p *Proxy) accept(target string, translate bool) {
 	for {
-		c, err := p.ln.Accept()
+		c, err := p.doors[target].Accept()
 		if err != nil {
 			return
 		}
-		go p.serve(c)
+		go p.serve(c, target, translate)
 	}
 }
 
-func (p *Proxy) serve(client net.Conn) {
-	defer client.Close()
-	broker, err := net.Dial("tcp", p.target)
+// serve ends with the client's connection or the broker's. A broker that is down shows as a reset.
+func (p *Proxy) serve(client net.Conn, target string, translate bool) {
+	l := &link{p: p, client: client, ended: make(chan struct{}), translate: translate}
+	defer l.reset()
+	broker, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}
 	defer broker.Close()
-	p.track(client, broker)
-	defer p.forget(client, broker)
-	muted := &correlations{ids: map[int32]bool{}}
-	go func() {
-		answers(client, broker, muted)
-		client.Close()
-	}()
-	p.requests(broker, client, muted)
+	l.broker = broker
+	if !p.join(l) {
+		return
+	}
+	defer p.change(func() { delete(p.links, l) })
+	l.run()
 }
 
-func (p *Proxy) track(cs ...net.Conn) {
+// join reports whether new connections are allowed.
+func (p *Proxy) join(l *link) (up bool) {
+	p.change(func() {
+		if up = !p.down; up {
+			p.links[l] = struct{}{}
+		}
+	})
+	return up
+}
+
+// change changes the rules and wakes all who wait for another one.
+func (p *Proxy) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range cs {
-		p.conns[c] = struct{}{}
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// cutAll wants the lock.
+func (p *Proxy) cutAll() {
+	for l := range p.links {
+		l.reset()
 	}
 }
 
-func (p *Proxy) forget(cs ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range cs {
-		delete(p.conns, c)
-	}
-}
-
-// requests passes frames on: length, then key, version and correlation id.
-func (p *Proxy) requests(to io.Writer, from io.Reader, muted *correlations) {
+// await waits until the rules say so. It returns false when the connection ended first.
+func (p *Proxy) await(l *link, ok func() bool) bool {
 	for {
-		frame, err := readFrame(from)
-		if err != nil || len(frame) < 12 {
-			return
+		p.mu.Lock()
+		now, changed := ok(), p.changed
+		p.mu.Unlock()
+		if now {
+			return true
 		}
-		key := int16(binary.BigEndian.Uint16(frame[4:]))
-		wait, mute := p.rule(key)
-		if mute {
-			muted.add(int32(binary.BigEndian.Uint32(frame[8:])))
+		select {
+		case <-changed:
+		case <-l.ended:
+			return false
 		}
-		if wait != nil {
-			<-wait
-		}
-		if _, err := to.Write(frame); err != nil {
-			return
-		}
-		p.passed(key)
 	}
 }
 
-func (p *Proxy) passed(key int16) {
+// match finds the fault that takes a request.
+func (p *Proxy) match(key kmsg.Key, decode func() kmsg.Request) *Injected {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count[key]++
+	for _, i := range p.faults {
+		if i.fault.Key == key && i.takes(decode()) {
+			return i
+		}
+	}
+	return nil
 }
 
-func (p *Proxy) rule(key int16) (wait <-chan struct{}, mute bool) {
+func (p *Proxy) count(counts map[kmsg.Key]int, key kmsg.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.held[key], p.mute[key]
+	counts[key]++
 }
 
-// answers passes frames back: length, then correlation id.
-func answers(to io.Writer, from io.Reader, muted *correlations) {
-	for {
-		frame, err := readFrame(from)
-		if err != nil || len(frame) < 8 {
-			return
-		}
-		if muted.take(int32(binary.BigEndian.Uint32(frame[4:]))) {
-			continue
-		}
-		if _, err := to.Write(frame); err != nil {
-			return
-		}
+func (p *Proxy) counted(counts map[kmsg.Key]int, key kmsg.Key) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return counts[key]
+}
+
+// fail keeps what a proxy could not read: its connection would silently do something else than the test wants.
+func (p *Proxy) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
 	}
 }
 
-// readFrame returns one whole frame, its length included.
-func readFrame(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	frame := make([]byte, 4+binary.BigEndian.Uint32(size[:]))
-	copy(frame, size[:])
-	_, err := io.ReadFull(r, frame[4:])
-	return frame, err
-}
-
-// correlations are the requests of one connection whose answers are swallowed.
-type correlations struct {
-	mu  sync.Mutex
-	ids map[int32]bool
-}
-
-func (c *correlations) add(id int32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ids[id] = true
-}
-
-func (c *correlations) take(id int32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.ids[id]
-	delete(c.ids, id)
-	return was
+func (p *Proxy) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
