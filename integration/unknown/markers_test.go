@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
 	"github.com/tallystick/tallystick/internal/verify"
@@ -60,7 +61,7 @@ func (l *late) takeOver(t *testing.T, mutant string) *member {
 		l.awaitCommit(t, p, 0, 20*time.Second) // the start of the others: they must not meet the held markers
 	}
 	l.awaitMarkers(t, 20*time.Second)
-	l.leader.Between.Hold(kafkatest.WriteTxnMarkers)
+	l.leader.Between.Hold(kmsg.WriteTxnMarkers)
 	l.give(2, 4)
 	l.await(t)
 	stable, end, err := kafkatest.Ends(t.Context(), l.client, stateTopic, l.partition)
@@ -75,7 +76,7 @@ func (l *late) takeOver(t *testing.T, mutant string) *member {
 	return next
 }
 
-func (l *late) release() { l.leader.Between.Release(kafkatest.WriteTxnMarkers) }
+func (l *late) release() { l.leader.Between.Release(kmsg.WriteTxnMarkers) }
 
 // A transaction's offsets can be read before its state can: its markers go to each broker by themselves. Who takes a task over at
 // that moment must not start from the state that it finds. On three brokers, with the markers to the leader of the state partition
