@@ -1,6 +1,6 @@
 # make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
 
-.PHONY: quick check test simulate mutants kafka containers lint bench hotpath
+.PHONY: quick check test simulate simulate-summary replay mutants kafka containers lint bench hotpath
 
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
@@ -13,8 +13,19 @@ test: ## the hermetic tests, from the test cache where nothing changed
 
 SEEDS ?= 20
 SEED0 ?= 1
-simulate: ## seeded fault runs: SEEDS=how many, from SEED0
-	SEEDS=$(SEEDS) SEED0=$(SEED0) go test -tags synctests -count=1 -timeout 60m -run 'TestSeeds$$' -v ./internal/simulation
+RESULTS ?=
+simulate: ## seeded fault runs: SEEDS=how many, from SEED0; RESULTS=file keeps each one, and the same command goes on after an interruption
+	SEEDS=$(SEEDS) SEED0=$(SEED0) RESULTS=$(abspath $(RESULTS)) GOGC=400 go test -tags synctests -count=1 -timeout 0 -run 'TestSeeds' -v ./internal/simulation
+
+simulate-summary: ## the tables of docs/verification.md, from RESULTS="files" of one engine
+	@go run ./internal/simulation/summary $(RESULTS)
+
+SEED ?= 1
+JOB ?= ledger
+SCHEDULE ?= 1
+SCHEDULES ?= 1
+replay: ## a seed exactly, each byte the same: SEED= JOB=ledger|TwoInputs|TwoHops; TWICE=1 proves it; SCHEDULES=n looks for one that fails, from SCHEDULE
+	cd replay && go run . -seed $(SEED) -job "$(JOB)" -schedule $(SCHEDULE) -schedules $(SCHEDULES) $(if $(TWICE),-twice)
 
 mutants: ## each sabotage of the engine must be caught; MUTANT=name for one
 	.ci/run mutants

@@ -70,6 +70,10 @@ var laws = []law{
 		reason: "users' tests: a driver on the exported API; and crash points on the embedded broker, whose topics it fills, fences (session.Fence) and reads itself"},
 	{dir: "internal/simulation", floor: 4, ours: []string{"*"}, beside: []string{"internal/devbroker", "internal/faultnet", "ledger/topology", "pipelinetest"}, third: []string{kafka},
 		reason: "tests only: the whole of it under seeded faults, judged by internal/verify"},
+	{dir: "internal/simulation/worlds", floor: 1, ours: []string{"internal/evidence"},
+		reason: "what the simulation counted, for programs: they must not link the simulation"},
+	{dir: "internal/simulation/summary", floor: 5, ours: []string{"internal/evidence", "internal/simulation/worlds"},
+		reason: "merges files of results: wiring"},
 
 	{dir: "cmd/processor", floor: 5, ours: []string{"*"}, third: []string{
 		kgo, kadm, kmsg, kerr, kafka + "/pkg/sasl", tokens, "github.com/spf13", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6", "github.com/vbauerster", "golang.org/x/sys"},
@@ -83,6 +87,8 @@ var laws = []law{
 		reason: "what the documentation shows: a user's program, with nothing that a user could not import"},
 	{dir: "bench/...", floor: 7, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: users' programs and their rivals, and who compares them"},
+	{dir: "replay", floor: 6, ours: []string{"internal/simulation/worlds"}, third: []string{"github.com/tetratelabs/wazero"},
+		reason: "a Go module of its own: runs the compiled simulation as a guest and links nothing of it"},
 	{dir: "integration/...", floor: 6, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: what real brokers need never enters a user's dependency graph"},
 }

@@ -4,12 +4,15 @@ package simulation
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/simulation/worlds"
 )
 
 // journal keeps what happened in a world, in fake time. It is written down only when the world's judgement fails.
@@ -62,6 +65,18 @@ func (f journalFile) Write(b []byte) (int, error) {
 	f.j.logf(f.name, "%s", strings.TrimRight(string(b), "\n"))
 	return len(b), nil
 }
+
+// outcome keeps what a world came to, for who reads it by program.
+func (j *journal) outcome(w worlds.World) {
+	line, err := json.Marshal(w)
+	if err != nil {
+		line = []byte(err.Error())
+	}
+	j.write(outcomeFile, line)
+}
+
+// outcomeFile is read by replay.
+const outcomeFile = "outcome.json"
 
 // keep writes all files into dir.
 func (j *journal) keep(dir string) error {

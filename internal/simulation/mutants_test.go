@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/mutant"
+	"github.com/tallystick/tallystick/internal/simulation/worlds"
 )
 
 // TestSeedsUnderAMutant measures how many seeds convict the mutant that is switched on by luck alone. It has no opinion.
@@ -37,5 +38,5 @@ func TestSeedsUnderAMutant(t *testing.T) {
 		})
 		stop()
 	}
-	t.Logf("%s: %d of %d seeds convict it: %s", name, caught, seeds, table(marks))
+	t.Logf("%s: %d of %d seeds convict it: %s", name, caught, seeds, worlds.List(marks))
 }

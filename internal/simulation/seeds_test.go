@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/simulation/worlds"
 )
 
 const (
@@ -63,8 +65,10 @@ func (pl plan) live(w *world) {
 	w.finish(pl.events - 100 - each*pl.steps)
 }
 
+// repeat says how to see a seed again: natively, where goroutines run as they like, and as a replay, which is always the same.
 func (pl plan) repeat() string {
-	return fmt.Sprintf("SEED0=%d SEEDS=1 go test -tags synctests -run '%s$' -count=20 -failfast ./internal/simulation", pl.seed, pl.test())
+	return fmt.Sprintf("SEED0=%d SEEDS=1 go test -tags synctests -run '%s$' -count=20 -failfast ./internal/simulation\n"+
+		"or make it exact, should it come in one of 20 schedules: make replay SEED=%d JOB=%s SCHEDULES=20", pl.seed, pl.test(), pl.seed, pl.job)
 }
 
 // evidence is where a failure keeps what it knows.
@@ -100,7 +104,7 @@ func TestSeedsOfTwoHops(t *testing.T) {
 // runSeeds lives a plan for so many seeds. A run of enough must have met every kind of fault, and least of each count.
 func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) {
 	first, began := envInt("SEED0", 1), time.Now()
-	total := &tally{}
+	run := &run{file: openResults(t)}
 	pl.kinds = chosen(pl.job)
 	t.Run("seed", func(t *testing.T) {
 		for i := range seeds {
@@ -108,17 +112,18 @@ func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) 
 			pl.seed = uint64(first + i)
 			t.Run(strconv.Itoa(first+i), func(t *testing.T) {
 				t.Parallel()
-				pl.try(t, total)
+				run.seed(t, pl)
 			})
 		}
 	})
 	took := time.Since(began)
 	if seeds >= enough && os.Getenv("KINDS") == "" && !t.Failed() {
-		for _, what := range total.missing(seeds, least, pl.kinds) {
+		for _, what := range missing(&run.total, seeds, least, pl.kinds) {
 			t.Errorf("the run has not reached: %s", what)
 		}
 	}
-	t.Logf("%d seeds in %s, %.2f seeds/s\n%s", seeds, took.Round(time.Second), float64(seeds)/took.Seconds(), total)
+	lived := run.lived.Load()
+	t.Logf("%d seeds, %d of them now in %s, %.2f seeds/s\n%s", seeds, lived, took.Round(time.Second), float64(lived)/took.Seconds(), &run.total)
 }
 
 // test is the name of the test that lives the plan.
@@ -140,33 +145,41 @@ func chosen(of jobName) (kinds []fault) {
 	return kinds
 }
 
-// try runs a plan in a bubble of its own and adds its counts to total.
-func (pl plan) try(t *testing.T, total *tally) {
+// try lives a plan in a bubble of its own.
+func (pl plan) try(t *testing.T) (came worlds.World) {
 	dir := evidence(t.Name())
 	stop := guard(worldPatience, dir, pl.repeat())
 	defer stop()
+	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
 		w := pl.world(t, j)
 		pl.live(w)
 		w.judge()
 		w.close()
-		w.tally.events.Add(int64(w.feeder.fed))
-		w.tally.ghosts.Add(int64(w.feeder.aborted))
-		w.tally.seconds.Add(int64(time.Since(j.began).Seconds()))
-		total.add(&w.tally)
+		came = pl.count(w)
 		if d := w.tally.drain.Load(); d > 20 {
 			t.Logf("seed %d drained in %d s", pl.seed, d)
 		}
-		if w.feeder.fed < pl.events {
-			t.Errorf("seed %d: only %d events were fed", pl.seed, w.feeder.fed)
-		}
-		v := w.verdict()
-		if v != "" || os.Getenv("KEEP") != "" {
+		if len(came.Problems) > 0 || os.Getenv("KEEP") != "" {
+			j.outcome(came)
 			w.keep(dir)
 		}
-		if v != "" {
+		if v := w.verdict(); v != "" {
 			t.Errorf("seed %d: %s\nrepeat: %s\nschedule, history and logs: %s", pl.seed, v, pl.repeat(), dir)
 		}
 	})
+	came.Began, came.Took = began, time.Since(began)
+	return came
+}
+
+// count sums a world up when everything in it has ended.
+func (pl plan) count(w *world) worlds.World {
+	w.tally.events.Add(int64(w.feeder.fed))
+	w.tally.ghosts.Add(int64(w.feeder.aborted))
+	w.tally.seconds.Add(int64(time.Since(w.journal.began).Seconds()))
+	if w.feeder.fed < pl.events {
+		w.fail("only %d events were fed", w.feeder.fed)
+	}
+	return w.tally.outcome(pl, w.problems)
 }

@@ -6,16 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/tallystick/tallystick/internal/simulation/worlds"
 	"github.com/tallystick/tallystick/pipeline"
 )
 
-// tally counts by kind what happened in a world, or in all worlds of a run.
+// tally counts by kind what happens in a world.
 type tally struct {
 	commits, aborts, rebuilds                         atomic.Int64
 	unknown, falseNil, deadlines, tokensLost, refused atomic.Int64 // causes of aborts and rebuilds
@@ -113,8 +113,8 @@ func (t *tally) counters() map[string]int64 {
 		"stops amid a commit":           &t.undrained,
 		"events":                        &t.events,
 		"aborted upstream transactions": &t.ghosts,
-		"simulated seconds":             &t.seconds,
-		"seconds of the longest drain":  &t.drain,
+		worlds.Simulated:                &t.seconds,
+		worlds.Longest:                  &t.drain,
 	} {
 		m[name] = n.Load()
 	}
@@ -122,43 +122,11 @@ func (t *tally) counters() map[string]int64 {
 	return m
 }
 
-// add adds the counts of one world.
-func (t *tally) add(o *tally) {
-	for _, p := range []struct{ to, from *atomic.Int64 }{
-		{&t.commits, &o.commits}, {&t.aborts, &o.aborts}, {&t.rebuilds, &o.rebuilds}, {&t.unknown, &o.unknown},
-		{&t.falseNil, &o.falseNil}, {&t.deadlines, &o.deadlines}, {&t.tokensLost, &o.tokensLost}, {&t.refused, &o.refused},
-		{&t.assigned, &o.assigned}, {&t.restored, &o.restored}, {&t.proofs, &o.proofs}, {&t.warm, &o.warm}, {&t.lost, &o.lost},
-		{&t.fenced, &o.fenced}, {&t.stopped, &o.stopped}, {&t.violated, &o.violated}, {&t.lagged, &o.lagged}, {&t.evicted, &o.evicted}, {&t.restarts, &o.restarts},
-		{&t.events, &o.events}, {&t.ghosts, &o.ghosts}, {&t.seconds, &o.seconds}, {&t.undrained, &o.undrained},
-	} {
-		p.to.Add(p.from.Load())
-	}
+// outcome is what a world of a plan came to. The time that it took is not known to it.
+func (t *tally) outcome(pl plan, problems []string) worlds.World {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drain.Store(max(t.drain.Load(), o.drain.Load()))
-	if t.kinds == nil {
-		t.kinds, t.acts = map[string]int64{}, map[string]int64{}
-	}
-	for k, n := range o.kinds {
-		t.kinds[k] += n
-	}
-	for k, n := range o.acts {
-		t.acts[k] += n
-	}
-}
-
-func (t *tally) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return fmt.Sprintf("counts: %s\nfaults: %s\nacted on: %s", table(t.counters()), table(t.kinds), table(t.acts))
-}
-
-func table(m map[string]int64) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, fmt.Sprintf("%s=%d", k, m[k]))
-	}
-	return strings.Join(parts, ", ")
+	return worlds.World{Job: string(pl.job), Seed: pl.seed, Counts: t.counters(), Faults: t.kinds, Acted: t.acts, Problems: problems}
 }
 
 // leastOf are counts below which a run of a hundred seeds has not shown what it claims: the workload no longer reaches there.
@@ -182,20 +150,17 @@ func leastOfPairs() map[string]int64 {
 }
 
 // missing lists what a run of so many seeds has reached too seldom: leastOf is by a hundred seeds.
-func (t *tally) missing(seeds int, leastOf map[string]int64, kinds []fault) (what []string) {
-	got := t.counters()
+func missing(t *worlds.Total, seeds int, leastOf map[string]int64, kinds []fault) (what []string) {
 	for name, least := range leastOf {
-		if want := max(1, least*int64(seeds)/100); got[name] < want {
-			what = append(what, fmt.Sprintf("%s: %d, at least %d expected", name, got[name], want))
+		if want := max(1, least*int64(seeds)/100); t.Count(name) < want {
+			what = append(what, fmt.Sprintf("%s: %d, at least %d expected", name, t.Count(name), want))
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, f := range kinds {
-		if t.kinds[f.name] == 0 {
+		if t.Fault(f.name) == 0 {
 			what = append(what, fmt.Sprintf("fault %q never happened", f.name))
 		}
-		if f.rule != "" && t.acts[f.rule] == 0 {
+		if f.rule != "" && t.Met(f.rule) == 0 {
 			what = append(what, fmt.Sprintf("fault %q never met a request", f.name))
 		}
 	}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+)
+
+// Exit codes, as those of the command processor.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+	exitCheck  = 3
+)
+
+// options are the command line.
+type options struct {
+	life      life
+	schedules uint64
+	twice     bool
+	dir       string
+}
+
+var errUsage = errors.New("usage")
+
+// errCheck is what a replay ends with that found something.
+var errCheck = errors.New("check failed")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	if err != nil && !errors.Is(err, errUsage) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errUsage):
+		os.Exit(exitUsage)
+	case errors.Is(err, errCheck):
+		os.Exit(exitCheck)
+	default:
+		os.Exit(exitFailed)
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	set := flag.NewFlagSet("replay", flag.ContinueOnError)
+	set.Uint64Var(&o.life.Seed, "seed", 1, "seed of the world")
+	set.StringVar(&o.life.Job, "job", "", "ledger, TwoInputs or TwoHops")
+	set.Uint64Var(&o.life.Schedule, "schedule", 1, "which order of goroutines, maps and selects")
+	set.Uint64Var(&o.schedules, "schedules", 1, "so many schedules, from -schedule, until one fails")
+	set.BoolVar(&o.twice, "twice", false, "live it twice and compare every byte")
+	set.StringVar(&o.dir, "dir", filepath.Join(os.TempDir(), "tallystick-replay"), "where logs and histories are kept")
+	if err := set.Parse(args); err != nil {
+		return o, errUsage
+	}
+	switch o.life.Job {
+	case "ledger":
+		o.life.Job = ""
+	case "", "TwoInputs", "TwoHops":
+	default:
+		return o, fmt.Errorf("no job %q: ledger, TwoInputs or TwoHops", o.life.Job)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	m, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.close(ctx)
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
+	}
+	for range o.schedules {
+		if err := replay(ctx, m, o); err != nil {
+			return err
+		}
+		o.life.Schedule++
+	}
+	return nil
+}
+
+// open makes a machine of the tree around the working directory.
+func open(ctx context.Context) (*machine, error) {
+	root, err := findRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tallystick-replay-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	module, err := buildSimulation(ctx, root, dir)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := openCache()
+	if err != nil {
+		return nil, err
+	}
+	return newMachine(ctx, module, cache)
+}
+
+// replay lives a life, and once more when it is asked to.
+func replay(ctx context.Context, m *machine, o options) error {
+	began := time.Now()
+	first, err := m.live(ctx, o.life, o.dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s, digest %s, %.1f s: %s\n", o.life, first.verdict(), first.digest, time.Since(began).Seconds(), first.dir)
+	if o.twice {
+		if err := again(ctx, m, o, first); err != nil {
+			return err
+		}
+	}
+	if !first.passed {
+		return fmt.Errorf("%w: %s:\n%s\nexactly the same again: make replay SEED=%d JOB=%s SCHEDULE=%d", errCheck, o.life, first.problems(), o.life.Seed, o.life.Job, o.life.Schedule)
+	}
+	return nil
+}
+
+func again(ctx context.Context, m *machine, o options, first outcome) error {
+	second, err := m.live(ctx, o.life, o.dir)
+	if err != nil {
+		return err
+	}
+	differs, err := difference(first.dir, second.dir)
+	if err != nil {
+		return err
+	}
+	if differs != "" {
+		return fmt.Errorf("%w: %s is not the same twice: %s", errCheck, o.life, differs)
+	}
+	fmt.Printf("%s: the same twice, byte by byte\n", o.life)
+	return os.RemoveAll(second.dir)
+}
