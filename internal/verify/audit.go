@@ -19,6 +19,8 @@ type rules struct {
 	raw        bool                                // read the logs with their control records, too
 	patience   time.Duration                       // of raw mode, for transactions that are about to end
 	progress   func(partition int32, inputs int64) // inputs judged since the last call
+	memory     memory
+	posted     *postings // of all partitions
 }
 
 // audit judges one partition. It is owned by one goroutine.
@@ -49,7 +51,7 @@ type audit struct {
 
 func newAudit(r rules, h history, partition int32) *audit {
 	return &audit{
-		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window), accounts: map[string]*account{},
+		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window, r.memory.table()), accounts: map[string]*account{},
 		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{}, seen: map[string]*sighting{},
 		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
 	}

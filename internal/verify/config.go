@@ -38,6 +38,10 @@ type Config struct {
 	// Raw reads every log a second time, control records and aborted transactions included, and judges AbortedRead, Torn and
 	// Flicker too. It needs about 100 bytes of memory a transaction.
 	Raw bool
+	// Memory bounds what event ids take, in bytes; default 512 MiB, at least 1 MiB. What does not fit is sorted on disk.
+	Memory int64
+	// SpillDir is the folder for that; default the system's for temporary files. Nothing is left in it, however the process ends.
+	SpillDir string
 	// Progress is told now and then how far the judgement is, in offsets of the input. It is never called concurrently.
 	Progress func(done, total int64)
 }
@@ -67,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Workers == 0 {
 		c.Workers = min(2, runtime.GOMAXPROCS(0))
+	}
+	if c.Memory == 0 {
+		c.Memory = defaultMemory
 	}
 	if c.Progress == nil {
 		c.Progress = func(int64, int64) {}
@@ -100,6 +107,9 @@ func (c Config) validate() error {
 	}
 	if _, ok := placement(c.Partitioner); !ok {
 		errs = append(errs, fmt.Errorf("config: Partitioner is %q: use murmur2, crc32 or fnv1a", c.Partitioner))
+	}
+	if c.Memory < leastMemory {
+		errs = append(errs, fmt.Errorf("config: Memory is %d bytes: give at least %d", c.Memory, leastMemory))
 	}
 	if c.Patience < 0 || c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("config: Patience is %v and Workers %d: neither may be negative", c.Patience, c.Workers))

@@ -291,7 +291,7 @@ func TestMetadataIsReadStrictly(t *testing.T) {
 }
 
 func TestTheInboxForgetsByStreamTime(t *testing.T) {
-	b := newInbox(64 * time.Second)
+	b := newInbox(64*time.Second, memory{bytes: leastMemory}.table())
 	id := identity{1}
 	step := func(at int64, want ruling) {
 		t.Helper()
@@ -300,7 +300,7 @@ func TestTheInboxForgetsByStreamTime(t *testing.T) {
 		}
 	}
 	step(-500, isNew)
-	b.remember(id, 5, 0, -500) // its bucket ends at 0
+	b.remember(id, 5, 0, -500, true) // its bucket ends at 0
 	b.advance(-500)
 	step(-500, isDuplicate)
 	step(63_999, isDuplicate)
@@ -314,11 +314,11 @@ func TestTheInboxForgetsByStreamTime(t *testing.T) {
 }
 
 func TestABucketIsThatOfStreamTime(t *testing.T) {
-	b := newInbox(64 * time.Second)
+	b := newInbox(64*time.Second, memory{bytes: leastMemory}.table())
 	b.advance(1_000_000)
-	b.remember(identity{1}, 1, 0, 5) // stamped 1970: its id must live as long as the others
-	if end := b.ids.find(identity{1}).bucketEnd; end != 1_001_000 {
-		t.Errorf("bucket ends at %d", end)
+	b.remember(identity{1}, 1, 0, 5, true) // stamped 1970: its id must live as long as the others
+	if e, _ := b.ids.find(identity{1}); e.bucketEnd != 1_001_000 {
+		t.Errorf("bucket ends at %d", e.bucketEnd)
 	}
 	if h := b.horizon(math.MinInt64); h != math.MinInt64 {
 		t.Errorf("the beginning of time has the horizon %d", h)
@@ -326,14 +326,14 @@ func TestABucketIsThatOfStreamTime(t *testing.T) {
 }
 
 func TestTheIDTableFindsWhatWasAdded(t *testing.T) {
-	table := newIDTable()
+	table := memory{bytes: defaultMemory}.table()
 	const n = 3*chunkEntries + 5
 	for i := range n {
-		table.add(entry{id: numbered(i), offset: int64(i)})
+		table.put(newEntry(numbered(i), 0, int64(i), 1, i%2 == 0), 0)
 	}
 	for i := range n + 10 {
-		e := table.find(numbered(i))
-		if (e != nil) != (i < n) || e != nil && e.offset != int64(i) {
+		e, ok := table.find(numbered(i))
+		if ok != (i < n) || ok && (e.offset() != int64(i) || e.applied() != (i%2 == 0)) {
 			t.Fatalf("entry %d is %v", i, e)
 		}
 	}
@@ -346,9 +346,11 @@ func numbered(i int) (id identity) {
 }
 
 func TestPostingsKeepPartitionAndOffset(t *testing.T) {
-	p := newPosting(identity{}, 1<<19, 1<<44-1)
-	if p.partition() != 1<<19 || p.offset() != 1<<44-1 {
-		t.Errorf("%d %d", p.partition(), p.offset())
+	for _, fresh := range []bool{false, true} {
+		p := newPosting(identity{}, 1<<19-1, 1<<44-1, fresh)
+		if p.partition() != 1<<19-1 || p.offset() != 1<<44-1 || p.fresh() != fresh {
+			t.Errorf("%d %d %v", p.partition(), p.offset(), p.fresh())
+		}
 	}
 }
 

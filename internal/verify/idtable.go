@@ -1,29 +1,52 @@
 package verify
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // entry is what the inbox knows of an id: 40 bytes.
 type entry struct {
 	id        identity
 	content   uint64
-	offset    int64 // of the first event
+	place     int64 // offset of the first event, doubled; the last bit says that it was applied
 	bucketEnd int64 // ms, exclusive
 }
 
+func newEntry(id identity, content uint64, offset, bucketEnd int64, applied bool) entry {
+	e := entry{id, content, offset << 1, bucketEnd}
+	if applied {
+		e.place |= 1
+	}
+	return e
+}
+
+func (e *entry) offset() int64 { return e.place >> 1 }
+func (e *entry) applied() bool { return e.place&1 != 0 }
+
 const (
-	chunkEntries = 1 << 14
+	entrySize    = len(identity{}) + 24
+	chunkEntries = 1 << 10
 	firstSlots   = 1 << 10
+	slotSize     = 4
 )
 
 // idTable finds entries by id: entries in chunks that never move, and an index of 4 bytes a slot, open addressing, at most
-// three quarters full. The chunks are what could be spilled to disk, in order of arrival.
+// three quarters full. What exceeds its share of memory goes to disk, in sorted runs.
 type idTable struct {
 	chunks [][]entry
 	slots  []uint32 // position of the entry + 1; 0 is free
-	n      int
+	n      int      // entries in chunks
+	limit  int64    // bytes of memory for all of it
+	least  int      // entries before the first spill, whatever the limit
+	runs   runs
+	err    error // the first of the disk; everything found or added after it is wrong
 }
 
-func newIDTable() *idTable { return &idTable{slots: make([]uint32, firstSlots)} }
+// newIDTable returns an empty table that holds at most limit bytes of memory, or what least entries take.
+func newIDTable(limit int64, least int, create scratch) *idTable {
+	return &idTable{slots: make([]uint32, firstSlots), limit: limit, least: least, runs: runs{create: create}}
+}
 
 func (t *idTable) at(i int) *entry { return &t.chunks[i/chunkEntries][i%chunkEntries] }
 
@@ -37,26 +60,52 @@ func (t *idTable) slot(id *identity) int {
 	return i
 }
 
-// find returns the entry of an id, nil when there is none. The pointer stays valid.
-func (t *idTable) find(id identity) *entry {
+// find returns the latest entry of an id; ok is false when there is none.
+func (t *idTable) find(id identity) (e entry, ok bool) {
 	if n := t.slots[t.slot(&id)]; n != 0 {
-		return t.at(int(n) - 1)
+		return *t.at(int(n) - 1), true
 	}
-	return nil
+	e, ok, err := t.runs.find(&id)
+	t.fail(err)
+	return e, ok
 }
 
-// add appends an entry whose id is not there yet.
-func (t *idTable) add(e entry) {
-	if 4*(t.n+1) > 3*len(t.slots) {
-		t.grow()
+// put files an entry, in place of an older one of the same id that does not count any more. Entries whose bucket ended at
+// the horizon or before need not be kept.
+func (t *idTable) put(e entry, horizon int64) {
+	if n := t.slots[t.slot(&e.id)]; n != 0 {
+		*t.at(int(n) - 1) = e
+		return
 	}
-	if t.n%chunkEntries == 0 {
-		t.chunks = append(t.chunks, make([]entry, 0, chunkEntries))
+	t.makeRoom(horizon)
+	if t.n/chunkEntries == len(t.chunks) {
+		t.chunks = append(t.chunks, make([]entry, chunkEntries))
 	}
-	last := &t.chunks[len(t.chunks)-1]
-	*last = append(*last, e)
+	*t.at(t.n) = e
 	t.n++
 	t.slots[t.slot(&e.id)] = uint32(t.n)
+}
+
+// makeRoom grows the index or empties the table, so that one more entry fits.
+func (t *idTable) makeRoom(horizon int64) {
+	full := 4*(t.n+1) > 3*len(t.slots)
+	need := t.bytes() + t.runs.memory()
+	if full {
+		need += 2 * slotSize * int64(len(t.slots)) // beside the old ones, while they are moved
+	}
+	if t.n/chunkEntries == len(t.chunks) {
+		need += chunkEntries * int64(entrySize)
+	}
+	switch {
+	case need > t.limit && t.n >= t.least:
+		t.spill(horizon)
+	case full:
+		t.grow()
+	}
+}
+
+func (t *idTable) bytes() int64 {
+	return int64(len(t.chunks)*chunkEntries*entrySize) + slotSize*int64(len(t.slots))
 }
 
 func (t *idTable) grow() {
@@ -64,4 +113,42 @@ func (t *idTable) grow() {
 	for i := range t.n {
 		t.slots[t.slot(&t.at(i).id)] = uint32(i + 1)
 	}
+}
+
+// spill writes what still counts as a sorted run and begins anew with the memory that there is. The index serves as the
+// order: it is rebuilt anyway.
+func (t *idTable) spill(horizon int64) {
+	order := t.slots[:0]
+	for i := range t.n {
+		if t.at(i).bucketEnd > horizon {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortFunc(order, func(x, y uint32) int { return compareIDs(&t.at(int(x)).id, &t.at(int(y)).id) })
+	t.fail(t.runs.write(len(order), func(i int) *entry { return t.at(int(order[i])) }))
+	t.fail(t.runs.tidy(horizon, t.limit/2))
+	t.slots, t.n = make([]uint32, firstSlots), 0
+	for len(t.chunks) > 1 && t.bytes()+t.runs.memory() > t.limit {
+		t.chunks = t.chunks[:len(t.chunks)-1]
+	}
+}
+
+func (t *idTable) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// each calls f with every entry, in no order; entries that do not count any more may be among them.
+func (t *idTable) each(f func(*entry)) error {
+	for i := range t.n {
+		f(t.at(i))
+	}
+	return t.runs.each(f)
+}
+
+// close gives memory and disk back.
+func (t *idTable) close() {
+	t.runs.close()
+	t.chunks, t.slots, t.n = nil, make([]uint32, 1), 0
 }

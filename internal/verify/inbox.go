@@ -25,11 +25,12 @@ type inbox struct {
 	window, width int64 // ms
 	streamTime    int64 // ms: the highest record time of an input that did not fail
 	ids           *idTable
+	buckets       map[int64]census // what is filed, by the end of its bucket
 }
 
-func newInbox(window time.Duration) *inbox {
+func newInbox(window time.Duration, ids *idTable) *inbox {
 	w := window.Milliseconds()
-	return &inbox{window: w, width: max(1000, w/64), streamTime: noTime, ids: newIDTable()}
+	return &inbox{window: w, width: max(1000, w/64), streamTime: noTime, ids: ids, buckets: map[int64]census{}}
 }
 
 // timeWith is the stream time that a record of that time sees: its own counts.
@@ -46,28 +47,25 @@ func (b *inbox) horizon(streamTime int64) int64 {
 // rule judges an id at a record's time, and returns the offset of the first event when it is known.
 func (b *inbox) rule(id identity, content uint64, recordTime int64) (r ruling, first int64) {
 	horizon := b.horizon(b.timeWith(recordTime))
-	e := b.ids.find(id)
+	e, known := b.ids.find(id)
 	switch {
-	case e != nil && e.bucketEnd > horizon && e.content == content:
-		return isDuplicate, e.offset
-	case e != nil && e.bucketEnd > horizon:
-		return isConflict, e.offset
+	case known && e.bucketEnd > horizon && e.content == content:
+		return isDuplicate, e.offset()
+	case known && e.bucketEnd > horizon:
+		return isConflict, e.offset()
 	case recordTime < horizon:
 		return isExpired, -1
 	}
 	return isNew, -1
 }
 
-// remember files a new id under the bucket of the stream time, which the record's own time has raised. It reports whether an
-// id that no longer counted was filed again.
-func (b *inbox) remember(id identity, content uint64, offset, recordTime int64) (again bool) {
-	e := entry{id, content, offset, (floorDiv(b.timeWith(recordTime), b.width) + 1) * b.width}
-	if old := b.ids.find(id); old != nil {
-		*old = e
-		return true
-	}
-	b.ids.add(e)
-	return false
+// remember files a new id under the bucket of the stream time, which the record's own time has raised.
+func (b *inbox) remember(id identity, content uint64, offset, recordTime int64, applied bool) {
+	end := (floorDiv(b.timeWith(recordTime), b.width) + 1) * b.width
+	b.ids.put(newEntry(id, content, offset, end, applied), b.horizon(b.streamTime))
+	c := b.buckets[end]
+	c.add(id, offset)
+	b.buckets[end] = c
 }
 
 // advance raises stream time for an input that did not fail.
@@ -76,10 +74,13 @@ func (b *inbox) advance(recordTime int64) { b.streamTime = b.timeWith(recordTime
 // census counts the ids that still count and sums what identifies them, independent of order.
 func (b *inbox) census() (c census) {
 	horizon := b.horizon(b.streamTime)
-	for i := range b.ids.n {
-		if e := b.ids.at(i); e.bucketEnd > horizon {
-			c.add(e.id, e.offset)
+	for end, filed := range b.buckets {
+		if end <= horizon {
+			delete(b.buckets, end)
+			continue
 		}
+		c.ids += filed.ids
+		c.sum += filed.sum
 	}
 	return c
 }

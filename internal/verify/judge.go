@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,6 +23,9 @@ func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	a.report.inputs++
 	before := a.findings()
 	x := a.expect(in)
+	if err := a.inbox.ids.err; err != nil {
+		return err // what it said of the id is worth nothing
+	}
 	switch len(a.found) {
 	case 0:
 		a.missing[in.Offset] = x.String()
@@ -39,6 +43,16 @@ func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	}
 	a.book(&x)
 	a.follow(in, &x, o)
+	return cmp.Or(err, a.handOn(minPostings))
+}
+
+// handOn gives what was applied to the sorting over all partitions, when there are so many.
+func (a *audit) handOn(enough int) error {
+	if len(a.report.posted) < enough {
+		return nil
+	}
+	err := a.posted.add(a.report.posted)
+	a.report.posted = a.report.posted[:0]
 	return err
 }
 
@@ -74,9 +88,7 @@ func (a *audit) follow(in *kgo.Record, x *expected, o *outcome) {
 	}
 	ms := in.Timestamp.UnixMilli()
 	if x.known && x.ruling != isDuplicate && x.ruling != isConflict {
-		if again := a.inbox.remember(x.id, x.content, in.Offset, ms); again && o.lane == updates && o.update.applied {
-			a.report.again++
-		}
+		a.inbox.remember(x.id, x.content, in.Offset, ms, o.lane == updates && o.update.applied)
 	}
 	a.inbox.advance(ms)
 	for i := range a.found {
@@ -110,7 +122,8 @@ func (a *audit) post(in *kgo.Record, x *expected, o *outcome) {
 		known.status, known.minimum = u.status, u.minimum.amount
 	}
 	if x.known {
-		a.report.posted = append(a.report.posted, newPosting(x.id, a.p, in.Offset))
+		fresh := x.ruling != isDuplicate && x.ruling != isConflict
+		a.report.posted = append(a.report.posted, newPosting(x.id, a.p, in.Offset, fresh))
 	}
 }
 

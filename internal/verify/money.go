@@ -12,7 +12,7 @@ import (
 // books sums over all partitions what one partition cannot see.
 type books struct {
 	sums   map[currency]*tally
-	posted []posting
+	posted *postings
 }
 
 // tally sums one currency.
@@ -39,24 +39,7 @@ func (t *total) value() *big.Int { return new(big.Int).Add(&t.high, t.low.big())
 
 func (t *total) merge(other *total) { t.high.Add(&t.high, other.value()) }
 
-// posting is an applied event: 24 bytes, sortable, so that many can be sorted on disk.
-type posting struct {
-	id    identity
-	place uint64
-}
-
-const offsetBits = 44
-
-func newPosting(id identity, partition int32, offset int64) posting {
-	return posting{id, uint64(partition)<<offsetBits | uint64(offset)}
-}
-
-func (p posting) partition() int32 { return int32(p.place >> offsetBits) }
-func (p posting) offset() int64    { return int64(p.place & (1<<offsetBits - 1)) }
-
 func (b *books) add(p *partitionReport) {
-	b.posted = append(b.posted, p.posted...)
-	p.posted = nil
 	for c, t := range p.sums {
 		sum := b.sums[c]
 		if sum == nil {
@@ -87,30 +70,38 @@ func (b *books) reconcile(r *Report, complete bool) {
 	}
 }
 
-// doubles finds ids that were applied in more than one partition (L2).
+// doubles finds ids that were applied in more than one partition (L2), and counts those that were applied again.
 func (b *books) doubles(ctx context.Context, h history, input string, r *Report) error {
-	slices.SortFunc(b.posted, func(x, y posting) int {
-		return cmp.Or(slices.Compare(x.id[:], y.id[:]), cmp.Compare(x.place, y.place))
+	var x posting
+	first := true
+	return b.posted.each(func(y posting) (err error) {
+		switch {
+		case first || x.id != y.id:
+		case x.partition() != y.partition():
+			err = doubled(ctx, h, input, r, x, y)
+		case y.fresh():
+			r.AppliedAgain++
+		}
+		x, first = y, false
+		return err
 	})
-	for i := 1; i < len(b.posted); i++ {
-		x, y := b.posted[i-1], b.posted[i]
-		if x.id != y.id || x.partition() == y.partition() {
-			continue
-		}
-		if r.Counts[DoubleCredit] >= MaxShown {
-			r.Counts[DoubleCredit]++
-			continue
-		}
-		v := Violation{DoubleCredit, -1, fmt.Sprintf("%s/%d/%d and %s/%d/%d have one id, and both were applied", input,
-			x.partition(), x.offset(), input, y.partition(), y.offset()), nil}
-		for _, p := range [...]posting{x, y} {
-			rec, err := h.lookup(ctx, input, p.partition(), p.offset())
-			if err != nil {
-				return err
-			}
-			v.Evidence = append(v.Evidence, present("input", rec)...)
-		}
-		r.add(v)
+}
+
+// doubled reports two postings of one id.
+func doubled(ctx context.Context, h history, input string, r *Report, x, y posting) error {
+	if r.Counts[DoubleCredit] >= MaxShown {
+		r.Counts[DoubleCredit]++
+		return nil
 	}
+	v := Violation{DoubleCredit, -1, fmt.Sprintf("%s/%d/%d and %s/%d/%d have one id, and both were applied", input,
+		x.partition(), x.offset(), input, y.partition(), y.offset()), nil}
+	for _, p := range [...]posting{x, y} {
+		rec, err := h.lookup(ctx, input, p.partition(), p.offset())
+		if err != nil {
+			return err
+		}
+		v.Evidence = append(v.Evidence, present("input", rec)...)
+	}
+	r.add(v)
 	return nil
 }

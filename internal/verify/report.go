@@ -187,7 +187,6 @@ func (r *Report) merge(p *partitionReport) {
 	r.Applied += p.applied
 	r.Duplicates += p.duplicates
 	r.Accounts += p.accounts
-	r.AppliedAgain += p.again
 	r.MendedLetters += p.mended
 	r.NotYetProcessed += p.notYet
 	r.Records += p.records
@@ -239,13 +238,13 @@ func (r *Report) sort() {
 
 // partitionReport is what the audit of one partition found.
 type partitionReport struct {
-	inputs, applied, duplicates, accounts, again, mended, notYet, records int64
-	rejected, letters                                                     [reasonCount]int64
-	open                                                                  []OpenTransaction
-	violations                                                            []Violation
-	counts                                                                map[Verdict]int64
-	sums                                                                  map[currency]*tally
-	posted                                                                []posting
-	raw                                                                   Raw
-	fates                                                                 fates
+	inputs, applied, duplicates, accounts, mended, notYet, records int64
+	rejected, letters                                              [reasonCount]int64
+	open                                                           []OpenTransaction
+	violations                                                     []Violation
+	counts                                                         map[Verdict]int64
+	sums                                                           map[currency]*tally
+	posted                                                         []posting // not handed on yet
+	raw                                                            Raw
+	fates                                                          fates
 }

@@ -36,6 +36,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	r := rules{topics: cfg.Topics, place: place, partitions: n.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
 	r.raw, r.patience = cfg.Raw, cfg.Patience
 	r.progress = progress(cfg.Progress, total)
+	r.memory = memory{bytes: cfg.Memory, tables: cfg.Workers, create: scratchIn(cfg.SpillDir)}
 	report, err := auditAll(ctx, r, k, n.all, cfg.Workers)
 	cfg.Progress(total, total)
 	report.App, report.Partitions, report.Took = cfg.App, int(n.input), time.Since(began)
@@ -104,7 +105,9 @@ func progress(report func(done, total int64), total int64) func(int32, int64) {
 // auditAll judges all partitions, some at once, and then what only all of them together show. A partition that cannot be
 // decided does not hinder the others; brokers that cannot be read do.
 func auditAll(ctx context.Context, r rules, h history, partitions int32, workers int) (Report, error) {
-	t := &tallies{report: newReport(r.raw), books: books{sums: map[currency]*tally{}}}
+	r.posted = r.memory.sorter()
+	defer r.posted.close()
+	t := &tallies{report: newReport(r.raw), books: books{sums: map[currency]*tally{}, posted: r.posted}}
 	var wg sync.WaitGroup
 	next := make(chan int32)
 	for range workers {
@@ -114,7 +117,8 @@ func auditAll(ctx context.Context, r rules, h history, partitions int32, workers
 					continue
 				}
 				a := newAudit(r, h, p)
-				t.add(a, a.run(ctx))
+				t.add(a, errors.Join(a.run(ctx), a.handOn(1)))
+				a.inbox.ids.close()
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func (w *world) openFrom(topic string, stable int64) { w.stable[topic] = map[int
 func (w *world) rules() rules {
 	return rules{
 		topics: w.topics, place: partitionOf, partitions: w.partitions, window: testWindow, autoCreate: true,
-		now: func() time.Time { return time.UnixMilli(testNow) }, progress: func(int32, int64) {},
+		now: func() time.Time { return time.UnixMilli(testNow) }, progress: func(int32, int64) {}, memory: memory{bytes: defaultMemory, tables: 1, create: scratchIn("")},
 	}
 }
 
