@@ -20,11 +20,13 @@ type auditOptions struct {
 	patience time.Duration
 	start    map[int32]int64
 	raw      bool
+	memory   byteSize
+	spillDir string
 	progress func(done, total int64)
 }
 
 func newVerify(c *cli) *cobra.Command {
-	var o auditOptions
+	o := auditOptions{memory: 512 << 20}
 	var start []string
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -40,10 +42,15 @@ func newVerify(c *cli) *cobra.Command {
 	cmd.Flags().DurationVar(&o.patience, "patience", 40*time.Second, "how long to wait for an open transaction or a silent broker")
 	cmd.Flags().StringSliceVar(&start, "start", nil, "partition=offset of the first event to judge, for a job that began with auto.offset.reset=latest")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "read the logs a second time with control records and aborted transactions: aborted-read, torn, flicker")
+	cmd.Flags().Var(&o.memory, "memory", "what event ids may take of it before they are sorted on disk; the process needs about 250MiB more, and 400 bytes an account")
+	cmd.Flags().StringVar(&o.spillDir, "spill-dir", "", "folder for that; default the system's for temporary files. Nothing is left in it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		cfg, err := c.config(cmd)
 		if err != nil {
 			return err
+		}
+		if o.memory < 1<<20 {
+			return usageErrorf("--memory: %s is too little: give at least 1MiB", o.memory.String())
 		}
 		if o.start, err = startOffsets(start); err != nil {
 			return err
@@ -120,6 +127,9 @@ func undecided(err error) error {
 	if errors.As(err, new(*verify.UndecidedError)) {
 		return fail(exitUnavailable, err, "nothing was found wrong there, and nothing proven")
 	}
+	if errors.As(err, new(*verify.SpillError)) {
+		return fail(exitUnavailable, err, "--spill-dir names another folder, --memory allows more")
+	}
 	return err
 }
 
@@ -141,6 +151,8 @@ func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, erro
 		Patience:    o.patience,
 		Start:       o.start,
 		Raw:         o.raw,
+		Memory:      int64(o.memory),
+		SpillDir:    o.spillDir,
 		Progress:    o.progress,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -90,6 +91,8 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 		{[]string{"--application-id", "nobody"}, exitNotFound, "nobody-"},
 		{[]string{"--start", "0:12"}, exitUsage, `"0:12" is not partition=offset`},
 		{[]string{"--start", "-1=12"}, exitUsage, "not partition=offset"},
+		{[]string{"--memory", "1000KiB"}, exitUsage, "1000KiB is too little"},
+		{[]string{"--memory", "lots"}, exitUsage, "use 512MiB, 2GiB"},
 	} {
 		cli, stdout, stderr := newTestCLI()
 		if code := cli.execute(t.Context(), append([]string{"verify", "--bootstrap-servers", brokers}, c.args...)); code != c.code || !strings.Contains(stderr.String(), c.says) {
@@ -127,6 +130,7 @@ func TestVerifyDoesNotSayOKWhenItCouldNotDecide(t *testing.T) {
 func TestUndecidedIsUnavailable(t *testing.T) {
 	err := fmt.Errorf("verify: %w", &verify.UndecidedError{Partition: 2, Reason: "a transaction is open"})
 	wantHint(t, undecided(err), exitUnavailable, "nothing proven")
+	wantHint(t, undecided(&verify.SpillError{Dir: "/tmp", Err: syscall.ENOSPC}), exitUnavailable, "--spill-dir")
 	if other := errors.New("x"); undecided(other) != other || undecided(nil) != nil {
 		t.Error("other errors are left alone")
 	}
