@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -17,7 +19,7 @@ const (
 	recovery = 40 * time.Second // after which a fault counts as not survived
 	// takeOver is the session timeout and what it takes to see and fence the dead owner's transaction;
 	// without that fence it would be the transaction timeout, 20 s.
-	takeOver = sessionTimeout + sessionTimeout/2
+	takeOver = jobtest.SessionTimeout + jobtest.SessionTimeout/2
 	// between is how many commits lie between two faults, at least: about a second's worth, and some
 	// for each partition.
 	between = 60
@@ -26,11 +28,12 @@ const (
 // A run is one job, its three processors, and what is seen of them.
 type run struct {
 	kafka     *kafkatest.Cluster
+	client    *kgo.Client
 	adm       *kadm.Client
-	command   command
-	instances []*instance
-	commits   *commits
-	feed      *feed
+	command   jobtest.Command
+	instances []*jobtest.Instance
+	commits   *jobtest.Commits
+	feed      *jobtest.Feed
 
 	last               int // commits when the last fault was over
 	intoOpen, leftOpen int // kills: an open transaction was seen just before; just after
@@ -39,8 +42,8 @@ type run struct {
 // over prints the line of one fault.
 func (r *run) over(t *testing.T, format string, args ...any) {
 	t.Helper()
-	r.last = r.commits.count()
-	t.Logf("%5d events fed  %s", r.feed.sent.Load(), fmt.Sprintf(format, args...))
+	r.last = r.commits.Count()
+	t.Logf("%5d events fed  %s", r.feed.Sent(), fmt.Sprintf(format, args...))
 }
 
 // advance waits until the job has got on since the last fault. It fails the test when a processor
@@ -48,68 +51,68 @@ func (r *run) over(t *testing.T, format string, args ...any) {
 func (r *run) advance(t *testing.T) {
 	t.Helper()
 	kafkatest.Within(t, recovery, "commits after the last fault", func(context.Context) error {
-		n, ps := r.commits.since(r.last, "")
+		n, ps := r.commits.Since(r.last, "")
 		if n < between || len(ps) < partitions {
 			return fmt.Errorf("%d commits, in %d of %d partitions", n, len(ps), partitions)
 		}
 		return nil
 	})
 	for _, i := range r.instances {
-		i.running(t)
+		i.Running(t)
 	}
-	if !r.feed.running() {
+	if !r.feed.Running() {
 		t.Fatal("the feed ended before the last fault: the faults met an idle job")
 	}
 }
 
 // kill sends SIGKILL into an open transaction, starts the same instance again and measures from the
 // kill to its next commit.
-func (r *run) kill(t *testing.T, victim *instance) {
+func (r *run) kill(t *testing.T, victim *jobtest.Instance) {
 	t.Helper()
 	r.advance(t)
-	r.commits.await(t, r.commits.count(), recovery, victim.name+" commits before the kill", func(k commit) bool { return k.by(victim.name) })
+	r.commits.Await(t, r.commits.Count(), recovery, victim.Name+" commits before the kill", func(k jobtest.Commit) bool { return k.By(victim.Name) })
 	open := r.awaitOpen(t, victim)
 	killed := time.Now()
-	victim.proc.Kill()
-	left, err := openTransactions(t.Context(), r.adm, victim.name)
+	victim.Proc.Kill()
+	left, err := jobtest.OpenTransactions(t.Context(), r.adm, victim.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := r.awaitNew(t, victim, "after the kill", func() { victim.start(t) })
-	took := next.at.Sub(killed)
+	next := r.awaitNew(t, victim, "after the kill", func() { victim.Start(t) })
+	took := next.At.Sub(killed)
 	if len(open) > 0 {
 		r.intoOpen++
 	}
 	if len(left) > 0 {
 		r.leftOpen++
 	}
-	r.over(t, "SIGKILL %s  open just before %d, left open %d  next commit after %v", victim.name, len(open), len(left), took.Round(time.Millisecond))
-	if took >= sessionTimeout/2 {
-		t.Errorf("%s committed again %v after its kill, want less than half the session timeout (%v)", victim.name, took, sessionTimeout/2)
+	r.over(t, "SIGKILL %s  open just before %d, left open %d  next commit after %v", victim.Name, len(open), len(left), took.Round(time.Millisecond))
+	if took >= jobtest.SessionTimeout/2 {
+		t.Errorf("%s committed again %v after its kill, want less than half the session timeout (%v)", victim.Name, took, jobtest.SessionTimeout/2)
 	}
 }
 
 // awaitNew revives a silent processor and waits for a commit of what it wrote since.
-func (r *run) awaitNew(t *testing.T, silent *instance, when string, revive func()) commit {
+func (r *run) awaitNew(t *testing.T, silent *jobtest.Instance, when string, revive func()) jobtest.Commit {
 	t.Helper()
-	before, err := written(t.Context(), r.adm)
+	before, err := jobtest.Written(t.Context(), r.adm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	since := r.commits.count()
+	since := r.commits.Count()
 	revive()
-	return r.commits.await(t, since, recovery, silent.name+" commits "+when, func(k commit) bool {
-		return k.by(silent.name) && k.offset >= before[k.partition]
+	return r.commits.Await(t, since, recovery, silent.Name+" commits "+when, func(k jobtest.Commit) bool {
+		return k.By(silent.Name) && k.Offset >= before[k.Partition]
 	})
 }
 
 // awaitOpen waits a moment for an open transaction of the victim; without one the kill goes ahead.
-func (r *run) awaitOpen(t *testing.T, victim *instance) (open []string) {
+func (r *run) awaitOpen(t *testing.T, victim *jobtest.Instance) (open []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_ = kafkatest.Poll(ctx, func(ctx context.Context) (err error) {
-		open, err = openTransactions(ctx, r.adm, victim.name)
+		open, err = jobtest.OpenTransactions(ctx, r.adm, victim.Name)
 		if err == nil && len(open) == 0 {
 			err = errors.New("no open transaction")
 		}
@@ -120,31 +123,31 @@ func (r *run) awaitOpen(t *testing.T, victim *instance) (open []string) {
 
 // freeze stops a processor for longer than its session: others take its tasks over, and it must not
 // commit for them when it wakes up.
-func (r *run) freeze(t *testing.T, victim *instance) {
+func (r *run) freeze(t *testing.T, victim *jobtest.Instance) {
 	t.Helper()
 	r.advance(t)
-	since := r.commits.count()
-	r.commits.await(t, since, recovery, victim.name+" commits before it stops", func(k commit) bool { return k.by(victim.name) })
+	since := r.commits.Count()
+	r.commits.Await(t, since, recovery, victim.Name+" commits before it stops", func(k jobtest.Commit) bool { return k.By(victim.Name) })
 	open := r.awaitOpen(t, victim)
 	stopped := time.Now()
-	victim.proc.Pause()
-	_, lost := r.commits.since(since, victim.name)
-	taken := r.commits.await(t, r.commits.count(), recovery, "others commit for "+victim.name, func(k commit) bool {
-		return lost[k.partition] && !k.by(victim.name)
+	victim.Proc.Pause()
+	_, lost := r.commits.Since(since, victim.Name)
+	taken := r.commits.Await(t, r.commits.Count(), recovery, "others commit for "+victim.Name, func(k jobtest.Commit) bool {
+		return lost[k.Partition] && !k.By(victim.Name)
 	})
-	<-time.After(time.Until(stopped.Add(sessionTimeout + 3*time.Second)))
+	<-time.After(time.Until(stopped.Add(jobtest.SessionTimeout + 3*time.Second)))
 	var woken time.Time
 	back := r.awaitNew(t, victim, "after it woke up", func() {
 		woken = time.Now()
-		victim.proc.Resume()
+		victim.Proc.Resume()
 	})
-	r.over(t, "SIGSTOP %s for %v  open just before %d  taken over after %v  next commit %v after SIGCONT", victim.name,
-		woken.Sub(stopped).Round(time.Second), len(open), taken.at.Sub(stopped).Round(time.Millisecond), back.at.Sub(woken).Round(time.Millisecond))
-	if took := taken.at.Sub(stopped); took >= takeOver {
-		t.Errorf("others committed for %s %v after it stopped, want less than %v: nobody fenced its open transaction", victim.name, took.Round(time.Millisecond), takeOver)
+	r.over(t, "SIGSTOP %s for %v  open just before %d  taken over after %v  next commit %v after SIGCONT", victim.Name,
+		woken.Sub(stopped).Round(time.Second), len(open), taken.At.Sub(stopped).Round(time.Millisecond), back.At.Sub(woken).Round(time.Millisecond))
+	if took := taken.At.Sub(stopped); took >= takeOver {
+		t.Errorf("others committed for %s %v after it stopped, want less than %v: nobody fenced its open transaction", victim.Name, took.Round(time.Millisecond), takeOver)
 	}
-	if took := back.at.Sub(woken); took >= sessionTimeout/2 {
-		t.Errorf("%s committed again %v after it woke up, want less than half the session timeout (%v): the end of its old transaction held it up", victim.name, took.Round(time.Millisecond), sessionTimeout/2)
+	if took := back.At.Sub(woken); took >= jobtest.SessionTimeout/2 {
+		t.Errorf("%s committed again %v after it woke up, want less than half the session timeout (%v): the end of its old transaction held it up", victim.Name, took.Round(time.Millisecond), jobtest.SessionTimeout/2)
 	}
 }
 
@@ -158,30 +161,30 @@ func (r *run) loseBroker(t *testing.T) {
 	t.Helper()
 	r.advance(t)
 	for _, i := range r.instances {
-		i.proc.Pause()
+		i.Proc.Pause()
 	}
 	r.awaitMarkers(t)
-	open, err := openTransactions(t.Context(), r.adm, "")
+	open, err := jobtest.OpenTransactions(t.Context(), r.adm, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()
 	r.kafka.Brokers[0].Kill()
 	for _, i := range r.instances {
-		i.proc.Resume()
+		i.Proc.Resume()
 	}
 	if err := r.kafka.Brokers[0].Start(); err != nil {
 		t.Fatal(err)
 	}
-	since := r.commits.count() // all that the dead broker answered has been read by now
+	since := r.commits.Count() // all that the dead broker answered has been read by now
 	r.kafka.Ready(t)
 	ready := time.Since(killed)
 	took := []string{}
 	for _, i := range r.instances {
-		k := r.commits.await(t, since, recovery, i.name+" commits after the loss of the broker", func(k commit) bool { return k.by(i.name) })
-		took = append(took, fmt.Sprintf("%s %v", i.name, k.at.Sub(killed).Round(time.Millisecond)))
-		if late := k.at.Sub(killed) - ready; late >= sessionTimeout/2 {
-			t.Errorf("%s committed again %v after the broker was ready, want less than half the session timeout (%v)", i.name, late.Round(time.Millisecond), sessionTimeout/2)
+		k := r.commits.Await(t, since, recovery, i.Name+" commits after the loss of the broker", func(k jobtest.Commit) bool { return k.By(i.Name) })
+		took = append(took, fmt.Sprintf("%s %v", i.Name, k.At.Sub(killed).Round(time.Millisecond)))
+		if late := k.At.Sub(killed) - ready; late >= jobtest.SessionTimeout/2 {
+			t.Errorf("%s committed again %v after the broker was ready, want less than half the session timeout (%v)", i.Name, late.Round(time.Millisecond), jobtest.SessionTimeout/2)
 		}
 	}
 	r.over(t, "SIGKILL broker  open just before %d  ready after %v  next commit after %s", len(open), ready.Round(time.Millisecond), strings.Join(took, ", "))
@@ -193,7 +196,7 @@ func (r *run) awaitMarkers(t *testing.T) {
 	t.Helper()
 	clean := 0
 	kafkatest.Within(t, recovery, "all markers are written", func(ctx context.Context) error {
-		owed, err := owedMarkers(ctx, r.adm)
+		owed, err := jobtest.OwedMarkers(ctx, r.adm)
 		if err != nil {
 			return err
 		}
@@ -210,16 +213,16 @@ func (r *run) awaitMarkers(t *testing.T) {
 // scaleUp starts more instances and waits until each of them commits.
 func (r *run) scaleUp(t *testing.T, names ...string) {
 	t.Helper()
-	begin, since := time.Now(), r.commits.count()
+	begin, since := time.Now(), r.commits.Count()
 	for _, name := range names {
-		i := r.command.newInstance(t, name)
-		i.start(t)
+		i := r.command.NewInstance(t, name)
+		i.Start(t)
 		r.instances = append(r.instances, i)
 	}
 	var took []string
 	for _, name := range names {
-		k := r.commits.await(t, since, recovery, name+" commits", func(k commit) bool { return k.by(name) })
-		took = append(took, fmt.Sprintf("%s %v", name, k.at.Sub(begin).Round(time.Millisecond)))
+		k := r.commits.Await(t, since, recovery, name+" commits", func(k jobtest.Commit) bool { return k.By(name) })
+		took = append(took, fmt.Sprintf("%s %v", name, k.At.Sub(begin).Round(time.Millisecond)))
 	}
 	r.over(t, "scale to %d  first commit after %s", len(r.instances), strings.Join(took, ", "))
 }
@@ -230,12 +233,12 @@ func (r *run) scaleDown(t *testing.T) {
 	r.advance(t)
 	begin := time.Now()
 	for _, i := range r.instances[1:] {
-		i.drain(t)
+		i.Drain(t)
 	}
 	r.instances = r.instances[:1]
-	drained, since := time.Since(begin), r.commits.count()
+	drained, since := time.Since(begin), r.commits.Count()
 	kafkatest.Within(t, recovery, "one instance commits for all partitions", func(context.Context) error {
-		if _, ps := r.commits.since(since, r.instances[0].name); len(ps) < partitions {
+		if _, ps := r.commits.Since(since, r.instances[0].Name); len(ps) < partitions {
 			return fmt.Errorf("for %d of %d", len(ps), partitions)
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 	"github.com/tallystick/tallystick/ledger/generate"
 )
@@ -22,7 +23,12 @@ const (
 	input      = "credit-events"
 	partitions = 6
 	kills      = 10
-	killsOpen  = 7 // of the kills, at least, hit an open transaction
+
+	faultSeconds = 60  // what the faults take, roughly: the feed is paced to last that long
+	reserve      = 10  // the last tenth of the feed waits for the end of the faults…
+	trickle      = 100 // …at so many events a second, should they take longer
+
+	killsOpen = 7 // of the kills, at least, hit an open transaction
 )
 
 func TestLedgerSurvivesFaults(t *testing.T) {
@@ -38,16 +44,16 @@ func TestLedgerSurvivesFaults(t *testing.T) {
 	if r.intoOpen < killsOpen {
 		t.Errorf("%d of %d kills hit an open transaction, want at least %d", r.intoOpen, kills, killsOpen)
 	}
-	r.feed.finish(t)
+	r.feed.Finish(t)
 	begin := time.Now()
 	r.awaitEnd(t)
 	t.Logf("drained %v after the last event", time.Since(begin).Round(time.Millisecond))
 	begin = time.Now()
-	t.Logf("verify, after %d commits:\n%s", r.commits.count(), r.command.mustRun(t, 2*time.Minute, "verify"))
+	t.Logf("verify, after %d commits:\n%s", r.commits.Count(), r.command.MustRun(t, 2*time.Minute, "verify"))
 	t.Logf("verify took %v", time.Since(begin).Round(time.Millisecond))
 	w.judge(t, r.kafka.Seeds())
-	r.instances[0].drain(t)
-	if err := r.commits.failure(); err != nil {
+	r.instances[0].Drain(t)
+	if err := r.commits.Failure(); err != nil {
 		t.Error(err)
 	}
 }
@@ -57,16 +63,17 @@ func startRun(t *testing.T) (*run, workload) {
 	t.Helper()
 	w := newWorkload(t, eventCount(t))
 	k := kafkatest.Start(t, kafkatest.Options{FirstPort: firstPort})
-	r := &run{kafka: k, adm: kadm.NewClient(kafkatest.Client(t, k.Seeds())), command: buildCommand(t, k.Seeds())}
+	cl := kafkatest.Client(t, k.Seeds())
+	r := &run{kafka: k, client: cl, adm: kadm.NewClient(cl), command: jobtest.Build(t, k.Seeds())}
 	producer := kafkatest.Client(t, k.Seeds(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ProducerLinger(5*time.Millisecond))
 	kafkatest.CreateTopic(t, producer, input, partitions)
-	r.command.mustRun(t, 30*time.Second, "topics", "apply")
-	r.commits = followCommits(t, k.Seeds())
-	first := r.command.newInstance(t, "p1")
+	r.command.MustRun(t, 30*time.Second, "topics", "apply")
+	r.commits = jobtest.FollowCommits(t, k.Seeds())
+	first := r.command.NewInstance(t, "p1")
 	r.instances = append(r.instances, first)
-	first.start(t)
-	r.feed = startFeed(t, producer, w.records)
-	r.commits.await(t, 0, recovery, "the first commit", func(commit) bool { return true })
+	first.Start(t)
+	r.feed = jobtest.StartFeed(t, producer, w.records, w.pace)
+	r.commits.Await(t, 0, recovery, "the first commit", func(jobtest.Commit) bool { return true })
 	return r, w
 }
 
@@ -89,14 +96,14 @@ func (r *run) awaitEnd(t *testing.T) {
 	t.Helper()
 	kafkatest.Within(t, 2*time.Minute, "the whole input is committed", func(ctx context.Context) error {
 		for _, i := range r.instances {
-			i.running(t)
+			i.Running(t)
 		}
 		for p := range int32(partitions) {
-			_, end, err := kafkatest.Ends(ctx, r.feed.cl, input, p)
+			_, end, err := kafkatest.Ends(ctx, r.client, input, p)
 			if err != nil {
 				return err
 			}
-			next, err := kafkatest.StableOffset(ctx, r.feed.cl, app, input, p)
+			next, err := kafkatest.StableOffset(ctx, r.client, jobtest.App, input, p)
 			if err != nil {
 				return err
 			}
@@ -129,4 +136,13 @@ func newWorkload(t *testing.T, events int) workload {
 	}
 	slices.Sort(w.balances)
 	return w
+}
+
+// pace is in events a second.
+func (w workload) pace(next int) float64 {
+	steady := len(w.records) - len(w.records)/reserve
+	if next >= steady {
+		return trickle
+	}
+	return float64(steady) / faultSeconds
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 	"github.com/tallystick/tallystick/ledger"
 	"github.com/tallystick/tallystick/topics"
@@ -27,7 +28,7 @@ func outcomeTopic(o ledger.Outcome) string {
 	case ledger.Passed:
 		return "ledger-skipped"
 	case ledger.DeadLettered:
-		return topics.DeadLetters(app)
+		return topics.DeadLetters(jobtest.App)
 	}
 	return "ledger-updates"
 }

@@ -1,4 +1,4 @@
-package faults
+package jobtest
 
 import (
 	"context"
@@ -10,24 +10,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const (
-	faultSeconds = 60  // what the faults take, roughly: the feed is paced to last that long
-	reserve      = 10  // the last tenth of the feed waits for the end of the faults…
-	trickle      = 100 // …at so many events a second, should they take longer
-	feedTick     = 10 * time.Millisecond
-)
+const feedTick = 10 * time.Millisecond
 
-// A feed writes all records, in order, while the faults happen.
-type feed struct {
+// A Feed writes all records, in order, while the faults happen.
+type Feed struct {
 	records []*kgo.Record
+	rate    func(next int) float64
 	cl      *kgo.Client
 	sent    atomic.Int64
 	hurry   chan struct{} // closed: no more pacing
 	done    chan error
 }
 
-func startFeed(t *testing.T, cl *kgo.Client, records []*kgo.Record) *feed {
-	f := &feed{records: records, cl: cl, hurry: make(chan struct{}), done: make(chan error, 1)}
+// StartFeed writes until all records are written or the test ends. rate, in events a second, is asked with the index of the next.
+func StartFeed(t testing.TB, cl *kgo.Client, records []*kgo.Record, rate func(next int) float64) *Feed {
+	f := &Feed{records: records, rate: rate, cl: cl, hurry: make(chan struct{}), done: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go func() { f.done <- f.run(ctx) }()
@@ -35,7 +32,7 @@ func startFeed(t *testing.T, cl *kgo.Client, records []*kgo.Record) *feed {
 }
 
 // run is paced by the clock, not by the broker: what a dead broker held up is sent when it is back.
-func (f *feed) run(ctx context.Context) error {
+func (f *Feed) run(ctx context.Context) error {
 	var failed atomic.Pointer[error]
 	promise := func(_ *kgo.Record, err error) {
 		if err != nil {
@@ -67,20 +64,14 @@ func (f *feed) run(ctx context.Context) error {
 	return err
 }
 
-// rate is in events a second.
-func (f *feed) rate(next int) float64 {
-	steady := len(f.records) - len(f.records)/reserve
-	if next >= steady {
-		return trickle
-	}
-	return float64(steady) / faultSeconds
-}
+// Sent is how many events have been handed to the client.
+func (f *Feed) Sent() int { return int(f.sent.Load()) }
 
-// running reports whether events are still to come.
-func (f *feed) running() bool { return int(f.sent.Load()) < len(f.records) }
+// Running reports whether events are still to come.
+func (f *Feed) Running() bool { return int(f.sent.Load()) < len(f.records) }
 
-// finish sends what is left at once and waits until all of it is acknowledged.
-func (f *feed) finish(t *testing.T) {
+// Finish sends what is left at once and waits until all of it is acknowledged.
+func (f *Feed) Finish(t testing.TB) {
 	t.Helper()
 	close(f.hurry)
 	select {

@@ -1,0 +1,152 @@
+package jobtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallystick/tallystick/integration/kafkatest"
+)
+
+const (
+	// App is the application id of every job here.
+	App = "ledger"
+	// SessionTimeout is the processor's default, given by name so that bounds follow it.
+	SessionTimeout = 10 * time.Second
+)
+
+// A Command is the processor's binary, the brokers it is to use, and a folder for all it writes.
+type Command struct {
+	binary, dir string
+	seeds       []string
+}
+
+// Build compiles cmd/processor as a user would; PROCESSOR names a binary to test instead.
+func Build(t testing.TB, seeds []string) Command {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tallystick-job-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { keepIfFailed(t, dir) })
+	c := Command{binary: filepath.Join(dir, "processor"), dir: dir, seeds: seeds}
+	if b := os.Getenv("PROCESSOR"); b != "" {
+		c.binary = b
+		return c
+	}
+	build := exec.Command("go", "build", "-o", c.binary, "./cmd/processor")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the processor: %v\n%s", err, out)
+	}
+	return c
+}
+
+func keepIfFailed(t testing.TB, dir string) {
+	if t.Failed() {
+		t.Logf("the processors' logs are kept in %s", dir)
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func (c Command) args(sub ...string) []string {
+	return append(sub, "--bootstrap-servers", strings.Join(c.seeds, ","), "--application-id", App)
+}
+
+// MustRun runs a short command to its end and returns what it printed.
+func (c Command) MustRun(t testing.TB, limit time.Duration, sub ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, c.binary, c.args(sub...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("processor %s: %v\n%s", strings.Join(sub, " "), err, out)
+	}
+	return string(out)
+}
+
+// An Instance is one processor under a fixed name, through all its incarnations.
+type Instance struct {
+	// Name is its group.instance.id.
+	Name string
+	// Proc is its latest incarnation, nil before the first.
+	Proc *kafkatest.Process
+
+	run func() (*kafkatest.Process, error)
+	log string
+}
+
+// NewInstance prepares an instance with a state folder of its own; Start runs it. Flags come after those that every instance
+// has, so that a flag given again counts.
+func (c Command) NewInstance(t testing.TB, name string, flags ...string) *Instance {
+	t.Helper()
+	i := &Instance{Name: name, log: filepath.Join(c.dir, name+".log")}
+	args := append(c.args("run"), "--group-instance-id", name, "--leave", "--state-dir", filepath.Join(c.dir, name),
+		"--num-stream-threads", "2", "--admin-listen", "off", "--session-timeout-ms", fmt.Sprint(SessionTimeout.Milliseconds()))
+	args = append(args, flags...)
+	i.run = func() (*kafkatest.Process, error) {
+		out, err := os.OpenFile(i.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		defer out.Close() // the child has its own
+		cmd := exec.Command(c.binary, args...)
+		cmd.Stdout, cmd.Stderr = out, out
+		return kafkatest.Launch(cmd)
+	}
+	t.Cleanup(func() {
+		if i.Proc != nil {
+			i.Proc.Kill()
+		}
+	})
+	return i
+}
+
+// Start runs another incarnation.
+func (i *Instance) Start(t testing.TB) {
+	t.Helper()
+	p, err := i.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Proc = p
+}
+
+// Running fails the test when the process has ended by itself.
+func (i *Instance) Running(t testing.TB) {
+	t.Helper()
+	select {
+	case <-i.Proc.Done():
+		t.Fatalf("%s ended by itself with exit code %d; its log ends:\n%s", i.Name, i.Proc.ExitCode(), i.tail())
+	default:
+	}
+}
+
+// Drain ends the process as an operator does, and wants exit code 0.
+func (i *Instance) Drain(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	if err := i.Proc.Terminate(ctx); err != nil {
+		t.Fatalf("%s: %v", i.Name, err)
+	}
+	if code := i.Proc.ExitCode(); code != 0 {
+		t.Fatalf("%s: exit code %d after SIGTERM; its log ends:\n%s", i.Name, code, i.tail())
+	}
+}
+
+func (i *Instance) tail() string {
+	b, err := os.ReadFile(i.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-3000):])
+}
