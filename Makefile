@@ -1,6 +1,6 @@
 # make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
 
-.PHONY: quick check test simulate simulate-summary replay mutants kafka containers lint bench hotpath
+.PHONY: quick check test simulate simulate-summary replay mutants kafka containers lint bench hotpath campaign campaign-summary
 
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
@@ -26,6 +26,16 @@ SCHEDULE ?= 1
 SCHEDULES ?= 1
 replay: ## a seed exactly, each byte the same: SEED= JOB=ledger|TwoInputs|TwoHops; TWICE=1 proves it; SCHEDULES=n looks for one that fails, from SCHEDULE
 	cd replay && go run . -seed $(SEED) -job "$(JOB)" -schedule $(SCHEDULE) -schedules $(SCHEDULES) $(if $(TWICE),-twice)
+
+FAULTS ?= 60
+SEED ?= 1
+RESULTS ?= $(CURDIR)/campaign.jsonl
+campaign: ## faults on a real three-broker Kafka: FAULTS=how many of SEED, results appended to RESULTS; goes on where it ended
+	cd integration && KAFKA_LIBS=$$(./kafka-libs.sh) CAMPAIGN_FAULTS=$(FAULTS) CAMPAIGN_SEED=$(SEED) CAMPAIGN_RESULTS=$(RESULTS) \
+		go test -count=1 -timeout 24h -run 'TestCampaign$$' -v ./campaign
+
+campaign-summary: ## the table of RESULTS, one or more files of one engine
+	cd integration && go run ./campaign/summary $(RESULTS)
 
 mutants: ## each sabotage of the engine must be caught; MUTANT=name for one
 	.ci/run mutants

@@ -22,6 +22,7 @@
 //	21800  security
 //	22000  bench
 //	22400  inputs
+//	22600  campaign
 //	22800  unknown
 //
 // Linux and macOS; on Linux a broker also dies with the test binary.

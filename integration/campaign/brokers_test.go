@@ -1,0 +1,79 @@
+package campaign
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/tallystick/tallystick/integration/kafkatest"
+)
+
+func brokerKinds() []kind {
+	return []kind{
+		{name: "broker-kill", weight: 1, do: brokerKill,
+			expect: "SIGKILL of a broker, started again at once"},
+		{name: "broker-stop", weight: 1, do: brokerStop,
+			expect: "SIGSTOP of a broker for up to 4 s, then SIGCONT"},
+		{name: "broker-restart", weight: 1, do: brokerRestart,
+			expect: "SIGTERM of a broker, and start"},
+		{name: "rolling-restart", weight: 1, do: rolling,
+			expect: "every broker in turn, each when the one before is in sync again"},
+		{name: "leaders-move", weight: 1, do: leadersMove,
+			expect: "every partition back to its preferred leader"},
+	}
+}
+
+// lose kills a broker and starts it again.
+func (r *round) lose(t *testing.T, b *kafkatest.Broker, o *outcome) {
+	t.Helper()
+	o.now()
+	b.Kill()
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o.say("broker %d", b.ID)
+}
+
+func brokerKill(t *testing.T, r *round, o *outcome) { r.lose(t, r.broker(), o) }
+
+func brokerStop(t *testing.T, r *round, o *outcome) {
+	b := r.broker()
+	b.Pause()
+	r.pause(time.Second, 4*time.Second)
+	o.now()
+	b.Resume()
+	o.say("broker %d", b.ID)
+}
+
+func (r *round) bounce(t *testing.T, b *kafkatest.Broker) {
+	t.Helper()
+	if err := b.Terminate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func brokerRestart(t *testing.T, r *round, o *outcome) {
+	b := r.broker()
+	o.now()
+	r.bounce(t, b)
+	o.say("broker %d", b.ID)
+}
+
+func rolling(t *testing.T, r *round, o *outcome) {
+	for _, b := range r.kafka.Brokers {
+		r.bounce(t, b)
+		r.kafka.Ready(t)
+	}
+	o.now()
+}
+
+func leadersMove(t *testing.T, r *round, o *outcome) {
+	o.now()
+	if _, err := r.adm.ElectLeaders(t.Context(), kadm.ElectPreferredReplica, nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,134 @@
+package campaign
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallystick/tallystick/integration/campaign/results"
+	"github.com/tallystick/tallystick/internal/evidence"
+)
+
+// roundFaults is how many faults share a cluster and a history.
+const roundFaults = 30
+
+// A campaign is what the environment asks for.
+type campaign struct {
+	faults   int
+	seed     uint64
+	file     string
+	deadline time.Time // for the last round's begin
+	engine   string
+	commit   string
+	kinds    []kind
+}
+
+func TestCampaign(t *testing.T) {
+	c := newCampaign(t)
+	command := buildCommand(t)
+	var all []results.Fault
+	for n := c.next(t); n < c.faults && !t.Failed() && time.Now().Before(c.deadline); n = c.first(n, all) {
+		all = append(all, c.round(t, command, n, min(c.faults-n, roundFaults))...)
+	}
+	t.Logf("counts: faults=%d, %s", len(all), counts(all))
+}
+
+// first is the number behind what has been done.
+func (c campaign) first(n int, all []results.Fault) int {
+	if len(all) == 0 {
+		return n
+	}
+	return all[len(all)-1].Number + 1
+}
+
+func newCampaign(t *testing.T) campaign {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	c := campaign{faults: number(t, "CAMPAIGN_FAULTS", 60), seed: uint64(number(t, "CAMPAIGN_SEED", 1)), file: os.Getenv("CAMPAIGN_RESULTS"),
+		deadline: time.Now().Add(time.Duration(number(t, "CAMPAIGN_MINUTES", 24*60)) * time.Minute), commit: evidence.Commit(root), kinds: kinds()}
+	if names := os.Getenv("CAMPAIGN_KINDS"); names != "" {
+		c.kinds, c.file = only(c.kinds, strings.Split(names, ",")), "" // numbers mean other faults then
+	}
+	var err error
+	if c.engine, err = evidence.Engine(root); err == nil && os.Getenv("PROCESSOR") != "" {
+		c.engine, err = results.Binary(os.Getenv("PROCESSOR"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func number(t *testing.T, name string, unset int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return unset
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		t.Fatalf("%s=%q: give a number from 0 on", name, s)
+	}
+	return n
+}
+
+// next is the first fault that the file of results does not have.
+func (c campaign) next(t *testing.T) int {
+	t.Helper()
+	if c.file == "" {
+		return 0
+	}
+	l, err := results.Read(c.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Next(c.engine, c.seed)
+}
+
+// round runs the faults from number first on and judges their history.
+func (c campaign) round(t *testing.T, command command, first, n int) (faults []results.Fault) {
+	t.Helper()
+	t.Run(fmt.Sprintf("seed-%d-from-%d", c.seed, first), func(t *testing.T) {
+		began := time.Now()
+		r := startRound(t, command, c.seed<<20+uint64(first))
+		id := fmt.Sprintf("%d-%d-%d", c.seed, first, began.Unix())
+		for k := first; k < first+n && !t.Failed(); k++ {
+			f := r.fault(t, planOf(c.kinds, c.seed, k))
+			f.Engine, f.Round = c.engine, id
+			t.Log(f)
+			faults = append(faults, f)
+			c.keep(t, results.AppendFault(c.file, f))
+		}
+		holds := r.judge(t)
+		c.keep(t, results.AppendRound(c.file, results.Round{Engine: c.engine, Commit: c.commit, ID: id, Events: r.books.events, Aborted: r.up.abortedEvents(),
+			Accounts: len(r.books.balances()), Commits: r.commits.count(), Faults: len(faults), Took: time.Since(began), Holds: holds}))
+	})
+	return faults
+}
+
+func (c campaign) keep(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counts are the faults by kind, as "kill=3, restart=1".
+func counts(all []results.Fault) string {
+	n := map[string]int{}
+	for _, f := range all {
+		n[f.Kind]++
+	}
+	var parts []string
+	for _, k := range slices.SortedFunc(maps.Keys(n), cmp.Compare[string]) {
+		parts = append(parts, fmt.Sprintf("%s=%d", k, n[k]))
+	}
+	return strings.Join(parts, ", ")
+}

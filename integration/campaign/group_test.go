@@ -1,0 +1,75 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/integration/kafkatest"
+)
+
+func groupKinds() []kind {
+	return []kind{
+		{name: "member-removed", weight: 1, quick: true, do: memberRemoved,
+			expect: "LeaveGroup for a live member: it is expelled, commits nothing more and joins again"},
+		{name: "producer-fenced", weight: 1, quick: true, do: producerFenced,
+			expect: "InitProducerID with the transactional id of a live worker: it is fenced and makes a new session"},
+		{name: "group-gone", weight: 1, do: groupGone,
+			expect: "all processors ended, the group deleted with its offsets, start: the markers say where to go on"},
+	}
+}
+
+// worker is a worker of a victim, as it names its member and its transactions.
+func (r *round) worker(v *instance) string { return fmt.Sprintf("%s-%d", v.name, r.rng.IntN(2)) }
+
+func memberRemoved(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	member := r.worker(v)
+	o.now()
+	_, err := r.adm.LeaveGroup(t.Context(), kadm.LeaveGroup(app).InstanceIDs(member).Reason("the campaign removes it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.say("%s", member)
+}
+
+func producerFenced(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	id := app + "-" + r.worker(v)
+	r.awaitOpen(t, v)
+	cl := kafkatest.Client(t, r.kafka.Seeds(), kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout))
+	o.now()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		t.Fatal(err)
+	}
+	o.say("%s", id)
+}
+
+func groupGone(t *testing.T, r *round, o *outcome) {
+	r.thaw(t, true)
+	all := r.running()
+	for _, i := range all {
+		i.drain(t)
+	}
+	for n := range 2 {
+		_, _ = r.adm.LeaveGroup(t.Context(), kadm.LeaveGroup(app).InstanceIDs(fmt.Sprintf("p1-%d", n))) // p1 keeps its place
+	}
+	kafkatest.Within(t, patience, "the group is deleted", func(ctx context.Context) error {
+		answers, err := r.adm.DeleteGroups(ctx, app)
+		if err != nil {
+			return err
+		}
+		return answers[app].Err
+	})
+	o.now()
+	for _, i := range all {
+		i.start(t)
+	}
+	o.say("down for %.1f s", time.Since(o.from).Seconds())
+}

@@ -1,0 +1,89 @@
+package results
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/evidence"
+)
+
+// Summary is the table of a log as Markdown. It refuses results of more than one engine: they say nothing about either.
+func Summary(l Log) (string, error) {
+	if _, err := evidence.OneEngine(l.Rounds, func(r Round) string { return r.Engine }); err != nil {
+		return "", err
+	}
+	faults := l.Judged()
+	return head(l, faults) + "\n" + table(faults), nil
+}
+
+// head says what was run and what came of it.
+func head(l Log, faults []Fault) string {
+	var events, aborted, commits, violated, failed, combined int
+	var cost time.Duration
+	commitsOf, seeds := map[string]bool{}, map[string]bool{}
+	for _, r := range l.Rounds {
+		events, aborted, commits = events+r.Events, aborted+r.Aborted, commits+r.Commits
+		commitsOf[r.Commit] = true
+		if !r.Holds {
+			violated++
+		}
+	}
+	for _, f := range faults {
+		cost += f.Cost
+		seeds[fmt.Sprint(f.Seed)] = true
+		if f.Verdict == Failed {
+			failed++
+		}
+		if f.With != "" {
+			combined++
+		}
+	}
+	mean := cost / time.Duration(max(1, len(faults)))
+	return fmt.Sprintf("%d faults in %d rounds, %d of them combined with a second one; %d histories violated, %d faults not survived. Engine %s (commit %s), seeds %s. "+
+		"%d events, %d more in transactions that the upstream aborted, %d commits. Mean cost of a fault %.1f s.\n",
+		len(faults), len(l.Rounds), combined, violated, failed, l.Rounds[0].Engine, strings.Join(slices.Sorted(maps.Keys(commitsOf)), ", "),
+		strings.Join(slices.Sorted(maps.Keys(seeds)), ", "), events, aborted, commits, mean.Seconds())
+}
+
+// table has one row a kind; times are in seconds.
+func table(faults []Fault) string {
+	kinds := map[string][]Fault{}
+	for _, f := range faults {
+		kinds[f.Kind] = append(kinds[f.Kind], f)
+	}
+	var b strings.Builder
+	b.WriteString("| fault | n | survived | helped | failed | recovery p50 | p99 | max | stood max |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		b.WriteString(row(k, kinds[k]))
+	}
+	b.WriteString(row("all", faults))
+	return b.String()
+}
+
+func row(name string, faults []Fault) string {
+	verdicts := map[string]int{}
+	var recovery []time.Duration
+	var stood time.Duration
+	for _, f := range faults {
+		verdicts[f.Verdict]++
+		stood = max(stood, f.Stood)
+		if f.Verdict != Failed {
+			recovery = append(recovery, f.Recovery)
+		}
+	}
+	slices.Sort(recovery)
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %s | %s | %s | %.1f |\n", name, len(faults), verdicts[Survived], verdicts[Helped], verdicts[Failed],
+		quantile(recovery, 50), quantile(recovery, 99), quantile(recovery, 100), stood.Seconds())
+}
+
+// quantile is the smallest of the sorted values that so many percent do not exceed.
+func quantile(sorted []time.Duration, percent int) string {
+	if len(sorted) == 0 {
+		return "–"
+	}
+	i := (len(sorted)*percent + 99) / 100
+	return fmt.Sprintf("%.1f", sorted[max(0, i-1)].Seconds())
+}
