@@ -76,6 +76,15 @@ const (
 	HeaderRedrivenBy = "tallystick.redriven.by" // user@host, as the operator's machine says
 )
 
+// HeaderLost marks a record of the dead letters as a note, too: retention deleted input of this partition before it was processed,
+// from the position in the header (topic/partition/offset) to below the offset in HeaderLostNext, and an operator had the job go on
+// behind it (reset apply --skip-lost).
+const (
+	HeaderLost     = "tallystick.lost"
+	HeaderLostNext = "tallystick.lost.next"
+	HeaderLostBy   = "tallystick.lost.by" // user@host, as the operator's machine says
+)
+
 // timeLayout is RFC 3339 to the millisecond, which is all that Kafka keeps.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 

@@ -144,7 +144,7 @@ func (w *worker) lostInput(ctx context.Context, o *ownedTask, topic string, err 
 	if o.stage.isRepartition(topic) && session.OutOfRange(err) {
 		return fmt.Errorf("input %s/%d: %w: it was trimmed further than this worker has read: another has the task, or records are lost", topic, o.id.Partition, err)
 	}
-	return w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without them, %s", topic, o.id.Partition, err, startOver))
+	return w.stop(ctx, o, fmt.Errorf("input %s/%d: %w: unread records are gone, or the topic was made anew: `lag` says which; to go on without unread records, %s", topic, o.id.Partition, err, skipLost))
 }
 
 // sayGroupError logs and shows why the member is out of the group, once for each reason until it is in again.

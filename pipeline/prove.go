@@ -175,7 +175,7 @@ func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 			return err
 		}
 		if start > in.start {
-			return o.violation("I4", "retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, %s", start-in.start, in.Topic, in.Partition, in.start, start-1, startOver)
+			return o.violation("I4", "retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, %s", start-in.start, in.Topic, in.Partition, in.start, start-1, skipLost)
 		}
 	}
 	return nil
@@ -193,6 +193,8 @@ func (w *worker) checkEnd(ctx context.Context, o *ownedTask, in ownedInput) erro
 const (
 	// startOver gives the state up.
 	startOver = "start over (`processor reset plan` lists what that deletes), or use a new application.id"
+	// skipLost keeps it, and goes on behind what nobody can process any more.
+	skipLost = "stop the processors and run `processor reset plan --skip-lost`, then apply, which keeps the state; or " + startOver
 	// toMarker keeps it: what was applied is right, and what the group says is not.
 	toMarker = "stop the processors and run `processor reset apply --to-marker`, or delete the group's offsets of this topic: the marker then counts"
 	// underReset says that nothing runs on a reset that stopped on its way, whatever it left.

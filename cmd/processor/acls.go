@@ -84,7 +84,7 @@ var purposes = []purpose{
 		{topics.RoleOutput, []string{opDescribe, opDescribeConfigs}, "compare the topics"},
 		{topics.RoleRepartition, []string{opRead, opCreate, opDelete, opDescribeConfigs}, "replace it by an empty one"},
 		{topics.RoleState, []string{opRead, opWrite, opCreate, opDelete, opDescribeConfigs}, "replace it by an empty one with fresh markers"},
-		{topics.RoleDeadLetters, []string{opDescribe, opDescribeConfigs}, "compare the topics"},
+		{topics.RoleDeadLetters, []string{opWrite, opDescribeConfigs}, "compare the topics; note what --skip-lost gives up"},
 	}, func(app string) []grant {
 		return []grant{
 			{Type: onGroup, Name: app, Pattern: literal, Operations: []string{opRead}, Why: "commit offsets"},

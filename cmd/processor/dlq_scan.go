@@ -139,6 +139,9 @@ func (b *letterBook) take(r *kgo.Record, keep func(*deadLetter) bool) *deadLette
 		b.notes[letter], b.sent[note.As] = note, true
 		return nil
 	}
+	if isLossNote(r) {
+		return nil
+	}
 	l := readDeadLetter(r)
 	if !keep(l) {
 		return nil

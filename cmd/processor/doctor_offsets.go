@@ -35,7 +35,7 @@ func offsetFinding(r lagRow) finding {
 	const cost = "processor reset plan says what starting over costs"
 	switch {
 	case r.State == lagLost:
-		f.Said, f.Remedy = fmt.Sprintf("retention deleted %s that were never processed: task %s stops there (I4)", counted(int(r.Lost), "offset"), r.Task), cost
+		f.Said, f.Remedy = fmt.Sprintf("retention deleted %s that were never processed: task %s stops there (I4)", counted(int(r.Lost), "offset"), r.Task), "processor reset plan --skip-lost says what going on without them means"
 	case r.State == lagAhead:
 		f.Said, f.Remedy = fmt.Sprintf("it ends at offset %d, before the committed one, %d: it lost records or was made anew, and task %s stops there", *r.End, *r.Committed, r.Task), cost
 	case r.State == lagUnknown:

@@ -21,6 +21,7 @@ const (
 	toTime     = "time"
 	toOffset   = "offset"
 	toMarker   = "marker"
+	skipLost   = "lost"
 )
 
 // resetFlags say where the job is to start.
@@ -28,6 +29,7 @@ type resetFlags struct {
 	to       string
 	offsets  []string
 	toMarker bool
+	skipLost bool
 	yes      bool
 	at       time.Time                  // of a time
 	given    map[string]map[int32]int64 // of offsets: topic, partition
@@ -37,21 +39,24 @@ func (f *resetFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "throw the state away and start over: earliest, latest, or a time like 2026-01-31T12:00:00Z")
 	cmd.Flags().StringArrayVar(&f.offsets, "to-offset", nil, "throw the state away and start over at topic/partition=offset; may be repeated, the others: earliest")
 	cmd.Flags().BoolVar(&f.toMarker, "to-marker", false, "keep the state, and move the group's offsets to what the state has applied")
+	cmd.Flags().BoolVar(&f.skipLost, "skip-lost", false, "keep the state, and go on behind input that retention deleted before it was processed: it is given up for good")
 }
 
 // mode reads the flags: what the reset does; empty when none was given.
 func (f *resetFlags) mode() (string, error) {
 	n := 0
-	for _, given := range []bool{f.to != "", len(f.offsets) > 0, f.toMarker} {
+	for _, given := range []bool{f.to != "", len(f.offsets) > 0, f.toMarker, f.skipLost} {
 		if given {
 			n++
 		}
 	}
 	switch {
 	case n > 1:
-		return "", usageErrorf("--to, --to-offset and --to-marker are three ways to reset: give one")
+		return "", usageErrorf("--to, --to-offset, --to-marker and --skip-lost are four ways to reset: give one")
 	case f.toMarker:
 		return toMarker, nil
+	case f.skipLost:
+		return skipLost, nil
 	case len(f.offsets) > 0:
 		return toOffset, f.readOffsets()
 	case f.to == "", f.to == toEarliest, f.to == toLatest:
@@ -92,7 +97,8 @@ func newReset(c *cli) *cobra.Command {
 }
 
 const resetLong = "Two kinds. --to-marker keeps the state and moves the group's offsets to what the state has applied: for offsets that were moved by a tool, deleted, or\n" +
-	"lost. --to and --to-offset throw the state away, balances and remembered ids, and start over there: the state topics are deleted and made\n" +
+	"lost. --skip-lost does so too, and has tasks go on behind what retention deleted of their input unread (I4): those events are in no balance, for\n" +
+	"good; a note in the dead letters names them, and verify cannot decide these partitions any more. --to and --to-offset throw the state away, balances and remembered ids, and start over there: the state topics are deleted and made\n" +
 	"again, outputs and dead letters stay as they are. Every instance must be stopped; members are named.\n\n"
 
 func newResetPlan(c *cli) *cobra.Command {
@@ -102,7 +108,7 @@ func newResetPlan(c *cli) *cobra.Command {
 		Short: "Show what a reset would delete, move and keep, and what that means; change nothing",
 		Long: "plan lists what apply would do with the same flags. Without any it shows where every task stands and which ways there are. It exits 2 when\n" +
 			"apply has something to do, 1 when apply would refuse, 0 when nothing is to be done.\n\n" + resetLong,
-		Example: "  processor reset plan\n  processor reset plan --to-marker\n  processor reset plan --to earliest\n  processor reset plan --to-offset credit-events/3=1042",
+		Example: "  processor reset plan\n  processor reset plan --to-marker\n  processor reset plan --skip-lost\n  processor reset plan --to earliest\n  processor reset plan --to-offset credit-events/3=1042",
 	}
 	return c.resetCommand(cmd, &f, lookUpLimit, c.planReset)
 }
@@ -156,7 +162,7 @@ func (c *cli) planReset(ctx context.Context, r *reset) error {
 
 func (c *cli) applyReset(ctx context.Context, r *reset) error {
 	if r.mode == "" {
-		return usageErrorf("where to? give --to-marker, --to or --to-offset; processor reset plan shows where the tasks stand")
+		return usageErrorf("where to? give --to-marker, --skip-lost, --to or --to-offset; processor reset plan shows where the tasks stand")
 	}
 	looking, cancel := context.WithTimeout(ctx, lookUpLimit)
 	defer cancel()

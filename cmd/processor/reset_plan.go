@@ -36,7 +36,7 @@ type reset struct {
 // resetPlan is what a reset does, and once applied, did.
 type resetPlan struct {
 	Application string        `json:"application_id"`
-	Mode        string        `json:"mode"` // earliest, latest, time, offset, marker; empty: nothing chosen
+	Mode        string        `json:"mode"` // earliest, latest, time, offset, marker, lost; empty: nothing chosen
 	Done        bool          `json:"done"`
 	HalfDone    string        `json:"half_done,omitempty"` // a reset that was begun and not finished
 	Members     []groupMember `json:"members"`             // of a live group: the reset is refused
@@ -58,15 +58,16 @@ type resetTopic struct {
 
 // resetTask is one input partition of a task. Offsets are next offsets; nil is unknown or none.
 type resetTask struct {
-	Task      string `json:"task"`
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	Start     int64  `json:"start"` // of the input
-	End       int64  `json:"end"`
-	Committed *int64 `json:"committed"`
-	Applied   *int64 `json:"applied"` // by the marker; read for --to-marker and without a choice
-	To        *int64 `json:"to"`      // where it will start; nil: left as it is
-	Note      string `json:"note,omitempty"`
+	Task      string     `json:"task"`
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Start     int64      `json:"start"` // of the input
+	End       int64      `json:"end"`
+	Committed *int64     `json:"committed"`
+	Applied   *int64     `json:"applied"` // by the marker; read for --to-marker and without a choice
+	To        *int64     `json:"to"`      // where it will start; nil: left as it is
+	Note      string     `json:"note,omitempty"`
+	Lost      *lostRange `json:"lost,omitempty"` // given up by --skip-lost
 
 	stage    *pipeline.Stage
 	metadata string
@@ -85,7 +86,7 @@ func (t *resetTask) again() (again, skipped int64) {
 	return max(0, from-*t.To), max(0, *t.To-from)
 }
 
-func (r *reset) restarts() bool { return r.mode != "" && r.mode != toMarker }
+func (r *reset) restarts() bool { return r.mode != "" && r.mode != toMarker && r.mode != skipLost }
 
 // plan reads where everything stands. It changes nothing.
 func (r *reset) plan(ctx context.Context) (*resetPlan, error) {
@@ -302,12 +303,12 @@ func (r *reset) targets(ctx context.Context, input string, all []bounds) (map[in
 	return out, nil
 }
 
-// choose decides, for --to-marker, what is moved.
+// choose decides, where the state is kept, what is moved.
 func (r *reset) choose(p *resetPlan) {
 	for topic := range r.flags.given {
 		p.refusals = append(p.refusals, fmt.Sprintf("--to-offset: topic %s is no input of this job", topic))
 	}
-	if r.mode != toMarker {
+	if r.restarts() || r.mode == "" {
 		return
 	}
 	for _, t := range p.Tasks {
@@ -327,6 +328,9 @@ func (r *reset) choose(p *resetPlan) {
 		if gap := t.gap(); gap != "" {
 			t.Note = gap
 		}
+	}
+	if r.mode == skipLost {
+		r.chooseLost(p)
 	}
 }
 

@@ -193,6 +193,16 @@ func TestAResetThatDiesHalfWayIsRefusedByRunAndFinishedByTheNext(t *testing.T) {
 func refuseAll(req kmsg.Request) kmsg.Response {
 	code := kerr.PolicyViolation.Code
 	switch q := req.(type) {
+	case *kmsg.OffsetCommitRequest:
+		resp := q.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, t := range q.Topics {
+			out := kmsg.OffsetCommitResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
+			for _, p := range t.Partitions {
+				out.Partitions = append(out.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			}
+			resp.Topics = append(resp.Topics, out)
+		}
+		return resp
 	case *kmsg.DeleteTopicsRequest:
 		resp := q.ResponseKind().(*kmsg.DeleteTopicsResponse)
 		for _, t := range q.Topics {

@@ -16,7 +16,13 @@ func (r *reset) warn(p *resetPlan) {
 	}
 	if !r.restarts() {
 		for _, t := range p.Tasks {
-			if gap := t.gap(); gap != "" {
+			switch gap := t.gap(); {
+			case t.Lost != nil:
+				add("task %s: %s of %s/%d ARE GIVEN UP FOR GOOD: retention deleted them before they were processed. No balance will have those events; where they are known elsewhere, have them sent again: their ids are new to the job. verify cannot decide partition %d any more",
+					t.Task, t.Lost, t.Topic, t.Partition, t.Partition)
+			case gap != "" && *t.Applied < t.Start:
+				add("task %s, %s/%d: %s; --skip-lost goes on behind them with the state as it is", t.Task, t.Topic, t.Partition, gap)
+			case gap != "":
 				add("task %s, %s/%d: %s; only starting over goes on from here", t.Task, t.Topic, t.Partition, gap)
 			}
 		}
@@ -63,6 +69,9 @@ func (r *reset) inputs() map[string]bool {
 }
 
 func (p *resetPlan) question() string {
+	if p.Mode == skipLost {
+		return "give up what is lost, and let " + p.Application + " go on behind it?"
+	}
 	if p.Mode == toMarker {
 		return "move the offsets of group " + p.Application + "?"
 	}
@@ -103,6 +112,7 @@ func (p *resetPlan) text() string {
 
 const resetChoices = `choices:
   --to-marker            keep the state; the group's offsets become what the state has applied
+  --skip-lost            keep the state; go on behind input that retention deleted unread, which is given up for good
   --to earliest          throw the state away; start over at the first event that is still there
   --to latest            throw the state away; start at the next event
   --to <time>            throw the state away; start at the first event that is not older

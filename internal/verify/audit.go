@@ -42,6 +42,7 @@ type audit struct {
 	missing    map[int64]string
 	wanted     map[int64]int   // violations that want the first outcome of an input as evidence, by its offset
 	redriven   map[string]bool // dead letters that were sent to the input again
+	gaps       []gap           // of the input, that an operator gave up
 	mending    mending
 	seen       map[string]*sighting // raw mode: what the streams showed, by topic
 	cut        int64                // the first input offset that is not judged
@@ -63,6 +64,9 @@ func (a *audit) run(ctx context.Context) error {
 	c, err := a.h.committed(ctx, a.p)
 	if err == nil {
 		err = a.walk(ctx, c)
+	}
+	if err == nil {
+		err = a.givenUp()
 	}
 	_, undecided := errors.AsType[*UndecidedError](err)
 	if undecided {

@@ -59,6 +59,9 @@ func (e *examination) readLane(ctx context.Context, l lane) error {
 		return err
 	}
 	err = e.read(ctx, log, func(rec *kgo.Record, s *stretch) {
+		if l == letters && hasHeader(rec, headerLost) {
+			return // an operator's, and no outcome
+		}
 		if s == nil {
 			e.violate(Torn, fmt.Sprintf("%s stands outside any transaction: it is there whether its offset is committed or not", place(rec)), rawEvidence("outcome", rec)...)
 			return

@@ -22,6 +22,9 @@ const (
 	headerClock     = "tallystick.clock"
 	headerValue     = "tallystick.value"
 	headerRedriven  = "tallystick.redriven"
+	headerLost      = "tallystick.lost"
+	headerLostNext  = "tallystick.lost.next"
+	headerLostBy    = "tallystick.lost.by"
 	headerRedrive   = "redrive.source"
 )
 

@@ -6,15 +6,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// isNote takes a record among the dead letters that is none: it says that one of them was sent to the input again. A dead
-// letter has one note at most, because the second operator sees the first one's.
+// isNote takes a record among the dead letters that is none: it says that one of them was sent to the input again, or that a piece
+// of the input was given up. A dead letter has one note at most, because the second operator sees the first one's.
 func (a *audit) isNote(l lane, rec *kgo.Record) bool {
 	if l != letters {
 		return false
 	}
 	for _, h := range rec.Headers {
-		if h.Key == headerRedriven {
+		switch h.Key {
+		case headerRedriven:
 			a.note(string(h.Value), rec)
+			return true
+		case headerLost:
+			a.gaps = append(a.gaps, newGap(rec))
 			return true
 		}
 	}
