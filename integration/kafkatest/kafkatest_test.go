@@ -30,17 +30,3 @@ func TestKilledBrokerComesBackWithItsRecords(t *testing.T) {
 		t.Fatalf("%d records after the restart, want 1", len(got))
 	}
 }
-
-func TestThreeBrokersStart(t *testing.T) {
-	begin := time.Now()
-	c := Start(t, Options{Brokers: 3, FirstPort: firstPort})
-	t.Logf("three brokers ready after %v", time.Since(begin).Round(time.Millisecond))
-	cl := Client(t, c.Seeds())
-	topic := Name(t, "t")
-	CreateTopic(t, cl, topic, 3)
-	c.Brokers[1].Kill()
-	if err := c.Brokers[1].Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.Ready(t)
-}
