@@ -1,6 +1,6 @@
 # make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
 
-.PHONY: quick check test simulate simulate-summary replay mutants kafka containers lint bench hotpath campaign campaign-summary
+.PHONY: quick check test simulate simulate-summary replay mutants kafka containers lint bench hotpath campaign campaign-summary soak
 
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
@@ -42,6 +42,13 @@ mutants: ## each sabotage of the engine must be caught; MUTANT=name for one
 
 kafka: ## a real Apache Kafka under kills and freezes
 	.ci/run kafka
+
+soak: ## how long the job stands still after each fault, on three brokers: 10 minutes, with a dated summary
+	mkdir -p build
+	f=$$PWD/build/soak-$$(date -u +%F)-$$(git rev-parse --short=12 HEAD).md && export KAFKA_LIBS=$$(integration/kafka-libs.sh) && \
+	{ echo "Measured $$(date -u '+%F %H:%M') UTC at commit $$(git describe --always --dirty --abbrev=12), $$(nproc) processors, load $$(cut -d' ' -f1-3 /proc/loadavg 2>/dev/null)."; echo; \
+	  echo '| fault | settings | test | whole again after | readers stood still | bound |'; echo '|---|---|---|---|---|---|'; } > $$f && \
+	cd integration && SOAK=1 SOAK_SUMMARY=$$f go test -count=1 -timeout 20m -v -run "$${RUN:-.}" ./soak; s=$$?; cat $$f; exit $$s
 
 containers: ## the command against Apache Kafka in a container; starts an engine where none answers (root, Debian)
 	.ci/run containers

@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -46,7 +44,7 @@ func TestLedgerSurvivesFaults(t *testing.T) {
 	}
 	r.feed.Finish(t)
 	begin := time.Now()
-	r.awaitEnd(t)
+	jobtest.AwaitEnd(t, r.client, input, partitions, r.instances)
 	t.Logf("drained %v after the last event", time.Since(begin).Round(time.Millisecond))
 	begin = time.Now()
 	t.Logf("verify, after %d commits:\n%s", r.commits.Count(), r.command.MustRun(t, 2*time.Minute, "verify"))
@@ -91,30 +89,6 @@ func eventCount(t *testing.T) int {
 	return n
 }
 
-// awaitEnd waits until everything in the input is committed.
-func (r *run) awaitEnd(t *testing.T) {
-	t.Helper()
-	kafkatest.Within(t, 2*time.Minute, "the whole input is committed", func(ctx context.Context) error {
-		for _, i := range r.instances {
-			i.Running(t)
-		}
-		for p := range int32(partitions) {
-			_, end, err := kafkatest.Ends(ctx, r.client, input, p)
-			if err != nil {
-				return err
-			}
-			next, err := kafkatest.StableOffset(ctx, r.client, jobtest.App, input, p)
-			if err != nil {
-				return err
-			}
-			if next != end {
-				return fmt.Errorf("%s/%d: committed %d of %d", input, p, next, end)
-			}
-		}
-		return nil
-	})
-}
-
 // newWorkload makes all events before the first one is sent, and with them the sums that must come out.
 func newWorkload(t *testing.T, events int) workload {
 	t.Helper()
@@ -124,11 +98,7 @@ func newWorkload(t *testing.T, events int) workload {
 	}
 	w := workload{outcomes: map[string]int{}}
 	for e := range g.All() {
-		k := &kgo.Record{Topic: input, Key: e.Key, Value: e.Value}
-		for _, h := range e.Headers {
-			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		w.records = append(w.records, k)
+		w.records = append(w.records, jobtest.Record(input, e))
 		w.outcomes[outcomeTopic(e.Class.Outcome)]++
 	}
 	for _, b := range g.Balances() {

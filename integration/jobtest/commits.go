@@ -178,3 +178,27 @@ func transactions(ctx context.Context, adm *kadm.Client, instance string, states
 	}
 	return ids, nil
 }
+
+// AwaitEnd waits until everything in the input is committed by the instances, none of which may have ended.
+func AwaitEnd(t testing.TB, cl *kgo.Client, input string, partitions int32, instances []*Instance) {
+	t.Helper()
+	kafkatest.Within(t, 2*time.Minute, "the whole input is committed", func(ctx context.Context) error {
+		for _, i := range instances {
+			i.Running(t)
+		}
+		for p := range partitions {
+			_, end, err := kafkatest.Ends(ctx, cl, input, p)
+			if err != nil {
+				return err
+			}
+			next, err := kafkatest.StableOffset(ctx, cl, App, input, p)
+			if err != nil {
+				return err
+			}
+			if next != end {
+				return fmt.Errorf("%s/%d: committed %d of %d", input, p, next, end)
+			}
+		}
+		return nil
+	})
+}

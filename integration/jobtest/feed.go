@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tallystick/tallystick/ledger/generate"
 )
 
 const feedTick = 10 * time.Millisecond
@@ -19,12 +21,13 @@ type Feed struct {
 	cl      *kgo.Client
 	sent    atomic.Int64
 	hurry   chan struct{} // closed: no more pacing
+	stop    chan struct{} // closed: no more events
 	done    chan error
 }
 
 // StartFeed writes until all records are written or the test ends. rate, in events a second, is asked with the index of the next.
 func StartFeed(t testing.TB, cl *kgo.Client, records []*kgo.Record, rate func(next int) float64) *Feed {
-	f := &Feed{records: records, rate: rate, cl: cl, hurry: make(chan struct{}), done: make(chan error, 1)}
+	f := &Feed{records: records, rate: rate, cl: cl, hurry: make(chan struct{}), stop: make(chan struct{}), done: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go func() { f.done <- f.run(ctx) }()
@@ -42,8 +45,10 @@ func (f *Feed) run(ctx context.Context) error {
 	tick := time.NewTicker(feedTick)
 	defer tick.Stop()
 	next, credit := 0, 0.0
-	for next < len(f.records) {
+	for stopped := false; next < len(f.records) && !stopped; {
 		select {
+		case <-f.stop:
+			stopped = true
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.hurry:
@@ -74,6 +79,18 @@ func (f *Feed) Running() bool { return int(f.sent.Load()) < len(f.records) }
 func (f *Feed) Finish(t testing.TB) {
 	t.Helper()
 	close(f.hurry)
+	f.await(t)
+}
+
+// Stop sends no more and waits until all that was sent is acknowledged.
+func (f *Feed) Stop(t testing.TB) {
+	t.Helper()
+	close(f.stop)
+	f.await(t)
+}
+
+func (f *Feed) await(t testing.TB) {
+	t.Helper()
 	select {
 	case err := <-f.done:
 		if err != nil {
@@ -82,4 +99,13 @@ func (f *Feed) Finish(t testing.TB) {
 	case <-time.After(time.Minute):
 		t.Fatal("feed: not acknowledged within a minute")
 	}
+}
+
+// Record is a generated event as a record of the input.
+func Record(input string, e generate.Record) *kgo.Record {
+	r := &kgo.Record{Topic: input, Key: e.Key, Value: e.Value}
+	for _, h := range e.Headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return r
 }
