@@ -52,10 +52,11 @@ func newDoctor(c *cli) *cobra.Command {
 		Short: "Examine connection, topics, rights, group and state.dir; change nothing",
 		Long: "doctor goes through everything that run needs, in the order in which it would fail, and prints one line for each check: ok, warn or FAIL\n" +
 			"with the remedy. It begins with the connection (dns, tcp, tls, broker, login), at every bootstrap server and at every address that the\n" +
-			"cluster advertises, then compares topics, asks for the rights of run, looks at the group, at open transactions and at state.dir. It\n" +
+			"cluster advertises, then compares topics, asks for the rights of run, looks at the group, at open transactions and at state.dir, and\n" +
+			"compares this machine's clock with the active controller's, if it may (DESCRIBE on the cluster); the other brokers' cannot be read. It\n" +
 			"writes nothing, joins nothing and fences nothing. What could not be looked at for an earlier failure is left out.\n\n" +
 			"Exit 0: nothing failed (warnings may be there). 3: something failed. 5: no broker could be reached, and waiting may help.\n" +
-			"A right to WRITE on transactional ids cannot be tried without using it, and a broker's clock cannot be read: run finds out.",
+			"A right to WRITE on transactional ids cannot be tried without using it: run finds out.",
 		Example: "  processor doctor --config processor.yaml\n  processor doctor -o json | jq '.[] | select(.result != \"ok\")'",
 	}
 	configFlags(cmd, groupConnection, groupApplication, groupEngine, groupLedger, groupTopics)
@@ -111,7 +112,7 @@ func (c *cli) examine(ctx context.Context, s settings) ([]finding, error) {
 		return nil, err
 	}
 	defer client.Close()
-	for _, check := range []func(context.Context, Config, *kgo.Client) []finding{checkTopics, checkRights, checkGroup, checkOffsets, checkTransactions} {
+	for _, check := range []func(context.Context, Config, *kgo.Client) []finding{checkTopics, checkRights, checkGroup, checkOffsets, checkTransactions, checkClock} {
 		found = append(found, check(ctx, s.Config, client)...)
 	}
 	return found, nil

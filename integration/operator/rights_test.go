@@ -57,6 +57,8 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	d.process(t)
 	teller := d.as("teller", "secret")
 	teller.run(t, "dlq", "list").says(t, 0, "post")
+	d.run(t, "doctor").says(t, 0, "clock", "its clock is this machine's, give or take ") // one machine: one clock
+	teller.run(t, "doctor").says(t, 0, "clock", "give or take ")
 
 	d.deny(t, kadm.OpWrite, func(b *kadm.ACLBuilder) *kadm.ACLBuilder { return b.TransactionalIDs("ledger-redrive") })
 	teller.run(t, "dlq", "redrive", "--all", "--yes").says(t, 1, "ledger-redrive", "transactional id")
