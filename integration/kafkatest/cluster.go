@@ -29,6 +29,9 @@ type Options struct {
 	Proxied bool
 	// Listeners are more doors, of a single broker without a proxy.
 	Listeners []Listener
+	// DiskMiB gives each broker a disk of its own of so many MiB (see Broker.FillDisk), which needs root and a tmpfs: where none
+	// can be mounted, Start skips the test. 0 is no disk of its own. Three brokers need some 40 MiB each.
+	DiskMiB int
 	// Users are name and password of clients of Broker.SASLAddr, whom ACLs bind. Other clients are
 	// not bound by any.
 	Users map[string]string
@@ -62,6 +65,9 @@ func Start(t testing.TB, o Options) *Cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	c, err := open(ctx, tc, o)
+	if errors.Is(err, errNoDisk) {
+		t.Skipf("a broker's disk of its own cannot be mounted here: run `go test` as root, with CAP_SYS_ADMIN in a container: %v", err)
+	}
 	if err != nil {
 		t.Fatalf("start Kafka: %v", err)
 	}
@@ -190,11 +196,29 @@ type Broker struct {
 
 	run  func() (*Process, error)
 	proc *Process
+	disk *disk // nil unless Options.DiskMiB
 	log  string
 }
 
 func newBroker(tc toolchain, img image, o Options, s slot, index int, dir string) (*Broker, error) {
 	name := filepath.Join(dir, fmt.Sprintf("broker-%d", index+1))
+	var d *disk
+	if o.DiskMiB > 0 {
+		var err error
+		if d, err = newDisk(name, o.DiskMiB); err != nil {
+			return nil, err
+		}
+	}
+	b, err := newBrokerIn(tc, img, o, s, index, name)
+	if err != nil {
+		return nil, errors.Join(err, d.unmount())
+	}
+	b.disk = d
+	return b, nil
+}
+
+// newBrokerIn lays out a broker whose data is in the folder of this name.
+func newBrokerIn(tc toolchain, img image, o Options, s slot, index int, name string) (*Broker, error) {
 	if err := img.copyTo(name, index+1); err != nil {
 		return nil, err
 	}
@@ -254,6 +278,9 @@ func (b *Broker) Kill() { b.proc.Kill() }
 // Pause sends SIGSTOP: connections stay, answers don't come.
 func (b *Broker) Pause() { b.proc.Pause() }
 
+// Ended reports whether the process has ended, by itself or not.
+func (b *Broker) Ended() bool { return b.running() != nil }
+
 // Resume sends SIGCONT.
 func (b *Broker) Resume() { b.proc.Resume() }
 
@@ -267,6 +294,7 @@ func (b *Broker) kill() {
 	if b.Between != nil {
 		b.Between.Close()
 	}
+	_ = b.disk.unmount() // what stays mounted shows when its folder is removed
 }
 
 // running reports whether the process has ended.

@@ -4,7 +4,7 @@
 // from a shared archive, and both live in the user's cache folder. One or three brokers, each a
 // broker and a controller of its own (KRaft, combined roles), can be killed, stopped, continued and
 // started again by the test; a proxy between them, or between one process and all of them, can lose, hold, change and delay
-// requests and answers of chosen kinds.
+// requests and answers of chosen kinds. A broker's disk can be one of its own, to be filled.
 //
 // What it needs is Java 17 and Kafka's jars: KAFKA_LIBS names their folder, else the one that
 // kafka-libs.sh fills by default is used. A test that needs no control over the broker's process
