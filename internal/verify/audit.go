@@ -44,6 +44,7 @@ type audit struct {
 	redriven   map[string]bool // dead letters that were sent to the input again
 	gaps       []gap           // of the input, that an operator gave up
 	mending    mending
+	drifts     map[string]*drift    // by account
 	seen       map[string]*sighting // raw mode: what the streams showed, by topic
 	cut        int64                // the first input offset that is not judged
 	at         int64                // the input that is being judged
@@ -53,7 +54,7 @@ type audit struct {
 func newAudit(r rules, h history, partition int32) *audit {
 	return &audit{
 		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window, r.memory.table()), accounts: map[string]*account{},
-		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{}, seen: map[string]*sighting{},
+		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{}, seen: map[string]*sighting{}, drifts: map[string]*drift{},
 		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
 	}
 }

@@ -84,7 +84,8 @@ func (a *audit) head(ctx context.Context, l lane) (*outcome, error) {
 		}
 		this, next := &r.ahead[0], &r.ahead[1]
 		inOrder := r.have == 1 || this.source.offset <= next.source.offset
-		if inOrder || next.source.offset < a.at || len(a.early) >= maxEarly { // below a.at it is the next one that is out of place
+		passed := next.source.offset < a.at || next.source.offset == a.at && len(a.found) > 0 // then it is the next one that is out of place
+		if inOrder || passed || len(a.early) >= maxEarly {
 			return this, nil
 		}
 		a.violate(Chain, fmt.Sprintf("%s, the outcome of input %d, stands before that of input %d", place(this.rec), this.source.offset, next.source.offset),

@@ -44,7 +44,7 @@ func (a *audit) hold(in *kgo.Record, x *expected, v Verdict, fault string, lette
 		l.violation.Evidence = []Evidence{evidence("input", in), evidence("dead letter", letter)}
 	}
 	if x.posts() {
-		l.posting = &event{kind: x.event.kind, currency: x.event.currency, amount: x.event.amount}
+		l.posting = &event{kind: x.event.kind, currency: x.event.currency, amount: x.event.amount, account: slices.Clone(x.event.account)}
 	}
 	if a.mending.held == nil {
 		a.mending.held = map[position][]heldLetter{}
@@ -88,6 +88,7 @@ func (a *audit) reportHeld() {
 		a.violate(l.violation.Verdict, l.violation.Text, l.violation.Evidence...)
 		if l.posting != nil {
 			a.enter(l.posting)
+			a.drift(l.posting.account, l.posting.currency, l.posting.signed().neg(), func() []Evidence { return l.violation.Evidence })
 		}
 	}
 	a.mending = mending{}

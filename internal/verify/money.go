@@ -13,6 +13,7 @@ import (
 type books struct {
 	sums   map[currency]*tally
 	posted *postings
+	drifts map[currency][]Evidence
 }
 
 // tally sums one currency.
@@ -40,6 +41,11 @@ func (t *total) value() *big.Int { return new(big.Int).Add(&t.high, t.low.big())
 func (t *total) merge(other *total) { t.high.Add(&t.high, other.value()) }
 
 func (b *books) add(p *partitionReport) {
+	for c, ev := range p.drifts {
+		if have := b.drifts[c]; len(have) < MaxShown {
+			b.drifts[c] = append(have, ev...)
+		}
+	}
 	for c, t := range p.sums {
 		sum := b.sums[c]
 		if sum == nil {
@@ -66,7 +72,7 @@ func (b *books) reconcile(r *Report, complete bool) {
 			continue
 		}
 		r.add(Violation{Money, -1, fmt.Sprintf("%s: the balances sum to %s, but credits %s less debits %s are %s: off by %s", c,
-			s.Balances, s.Credits, s.Debits, decimal(due, digits), decimal(new(big.Int).Sub(balances, due), digits)), nil})
+			s.Balances, s.Credits, s.Debits, decimal(due, digits), decimal(new(big.Int).Sub(balances, due), digits)), b.drifts[c]})
 	}
 }
 

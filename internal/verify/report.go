@@ -247,4 +247,5 @@ type partitionReport struct {
 	posted                                                         []posting // not handed on yet
 	raw                                                            Raw
 	fates                                                          fates
+	drifts                                                         map[currency][]Evidence // for money
 }

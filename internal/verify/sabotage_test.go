@@ -230,8 +230,8 @@ var sabotages = []struct {
 
 	{"a last balance that is a cent too high", func(w *world) {
 		w.edit(w.topics.Updates, len(w.logs[w.topics.Updates][0])-1, `"balance":"80.00"`, `"balance":"80.01"`)
-	}, Money, "off by", 0},
-	{"an event lost", func(w *world) { w.drop(w.topics.Updates, 1) }, Money, "off by -7.00", 0},
+	}, Money, "off by", 2},
+	{"an event lost", func(w *world) { w.drop(w.topics.Updates, len(w.logs[w.topics.Updates][0])-1) }, Money, "off by -50.00", 1},
 
 	{"one id on two partitions", func(w *world) {
 		for p := range int32(2) {

@@ -18,6 +18,8 @@ func (a *audit) settle(ctx context.Context) error {
 	if err := a.findFirst(ctx); err != nil {
 		return err
 	}
+	a.report.drifts = a.lasting()
+	maps.DeleteFunc(a.accounts, func(_ string, acc *account) bool { return !acc.exists() }) // of a lost first posting
 	for _, acc := range a.accounts {
 		a.report.accounts++
 		a.tally(acc.currency).balances.add(acc.balance)
