@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -134,17 +135,7 @@ func freezeNow(w *world, p *process) {
 // freezeAtStep makes a zombie: the worker stands still between flush and commit for longer than session and transaction.
 func freezeAtStep(w *world, p *process) {
 	sprung := make(chan struct{})
-	var once sync.Once
-	trap := func(at string) {
-		if at == "produced" {
-			once.Do(func() {
-				p.net.Freeze()
-				close(sprung)
-				time.Sleep(time.Duration(11+w.incarnations%3*15) * time.Second)
-				p.net.Thaw()
-			})
-		}
-	}
+	trap := freezeTrap(p, time.Duration(11+w.incarnations%3*15)*time.Second, sprung)
 	p.hold.Store(&trap)
 	select {
 	case <-sprung:
@@ -152,6 +143,21 @@ func freezeAtStep(w *world, p *process) {
 	case <-time.After(20 * time.Second):
 	}
 	p.hold.Store(nil)
+}
+
+// freezeTrap freezes a process when one of its workers has produced, and holds that worker for so long. The others go on, as far
+// as they get: a sync.Once would have them wait in a mutex, which stops the clock that the first one sleeps by.
+func freezeTrap(p *process, long time.Duration, sprung chan<- struct{}) func(step string) {
+	var taken atomic.Bool
+	return func(step string) {
+		if step != "produced" || !taken.CompareAndSwap(false, true) {
+			return
+		}
+		p.net.Freeze()
+		close(sprung)
+		time.Sleep(long)
+		p.net.Thaw()
+	}
 }
 
 func scale(w *world, p *process) {
