@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/simulation/worlds"
+	"github.com/tallystick/tallystick/internal/verify"
 )
 
 const (
@@ -123,6 +124,9 @@ func runSeeds(t *testing.T, seeds, enough int, least map[string]int64, pl plan) 
 		}
 	}
 	lived := run.lived.Load()
+	if n := run.total.Count(cleanRuns); n > 0 {
+		t.Logf("%d clean runs: internal/verify found none of %v in %d inputs", n, verify.Verdicts(true, false), run.total.Count("inputs judged in them"))
+	}
 	t.Logf("%d seeds, %d of them now in %s, %.2f seeds/s\n%s", seeds, lived, took.Round(time.Second), float64(lived)/took.Seconds(), &run.total)
 }
 

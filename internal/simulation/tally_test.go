@@ -15,6 +15,9 @@ import (
 	"github.com/tallystick/tallystick/pipeline"
 )
 
+// cleanRuns counts the runs of the ledger in which internal/verify found nothing, raw mode included.
+const cleanRuns = "clean runs judged raw"
+
 // tally counts by kind what happens in a world.
 type tally struct {
 	commits, aborts, rebuilds                         atomic.Int64
@@ -24,6 +27,7 @@ type tally struct {
 	lagged, evicted, restarts, undrained              atomic.Int64
 	events, ghosts                                    atomic.Int64 // fed to stay, upstream transactions that aborted
 	seconds, drain                                    atomic.Int64 // simulated; the longest drain
+	clean, judged, ended, undone                      atomic.Int64 // clean runs of the ledger; in them: inputs judged, transactions by partition that committed and aborted
 
 	mu    sync.Mutex
 	kinds map[string]int64 // faults injected
@@ -113,6 +117,10 @@ func (t *tally) counters() map[string]int64 {
 		"stops amid a commit":           &t.undrained,
 		"events":                        &t.events,
 		"aborted upstream transactions": &t.ghosts,
+		cleanRuns:                       &t.clean,
+		"inputs judged in them":         &t.judged,
+		"transactions committed there":  &t.ended,
+		"transactions aborted there":    &t.undone,
 		worlds.Simulated:                &t.seconds,
 		worlds.Longest:                  &t.drain,
 	} {
