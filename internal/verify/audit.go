@@ -40,21 +40,30 @@ type audit struct {
 	found      []outcome           // of the input at hand, reused
 	early      map[int64][]outcome // outcomes that stood before those of earlier inputs, by their input
 	missing    map[int64]string
-	wanted     map[int64]int   // violations that want the first outcome of an input as evidence, by its offset
-	redriven   map[string]bool // dead letters that were sent to the input again
-	gaps       []gap           // of the input, that an operator gave up
+	wanted     map[int64]int    // violations that want the first outcome of an input as evidence, by its offset
+	redriven   map[string]int64 // dead letters that were sent to the input again, with the offset of the note
+	gaps       []gap            // of the input, that an operator gave up
 	mending    mending
 	drifts     map[string]*drift    // by account
 	seen       map[string]*sighting // raw mode: what the streams showed, by topic
-	cut        int64                // the first input offset that is not judged
-	at         int64                // the input that is being judged
+	begin      int64                // the first input to judge
+	resume     [laneCount]int64     // where each lane is read from
+	continued  bool                 // an earlier audit, of the same history, judged what lies before begin
+	goesOn     bool                 // another audit will go on where this one ends
+	judged     int64                // the first input that is not judged yet
+	stopped    [laneCount]int64     // where each lane has to be read on from
+	fold       *fold                // of the state up to foldNext
+	foldNext   int64
+	cut        int64 // the first input offset that is not to be judged
+	at         int64 // the input that is being judged
 	report     partitionReport
 }
 
 func newAudit(r rules, h history, partition int32) *audit {
 	return &audit{
 		rules: r, h: h, p: partition, partitions: r.partitions, inbox: newInbox(r.window, r.memory.table()), accounts: map[string]*account{},
-		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]bool{}, seen: map[string]*sighting{}, drifts: map[string]*drift{},
+		early: map[int64][]outcome{}, missing: map[int64]string{}, wanted: map[int64]int{}, redriven: map[string]int64{}, seen: map[string]*sighting{}, drifts: map[string]*drift{},
+		begin: r.start[partition], judged: r.start[partition], fold: newFold(),
 		report: partitionReport{counts: map[Verdict]int64{}, sums: map[currency]*tally{}},
 	}
 }
@@ -90,7 +99,11 @@ func (a *audit) walk(ctx context.Context, c commit) error {
 	if err := a.open(ctx, f); err != nil {
 		return err
 	}
-	if err := a.join(ctx); err != nil {
+	err = a.join(ctx)
+	for l := range a.lanes {
+		a.stopped[l] = a.lanes[l].next()
+	}
+	if err != nil {
 		return err
 	}
 	if err := a.drain(ctx, f); err != nil {
@@ -104,20 +117,40 @@ func (a *audit) walk(ctx context.Context, c commit) error {
 
 // open begins to read the input and the lanes, after the cut is known: all that the marker covers lies below their ends.
 func (a *audit) open(ctx context.Context, f *fold) error {
-	from := a.start[a.p]
-	input, err := a.h.open(ctx, a.topics.Input, a.p, from)
+	input, err := a.h.open(ctx, a.topics.Input, a.p, a.begin)
 	if err != nil {
 		return err
 	}
 	a.input = a.watch(a.topics.Input, input)
 	for l, topic := range []string{a.topics.Updates, a.topics.Skipped, a.topics.DeadLetters} {
-		s, err := a.h.open(ctx, topic, a.p, 0)
+		s, err := a.h.open(ctx, topic, a.p, a.resume[l])
 		if err != nil {
 			return err
 		}
-		a.lanes[l] = laneReader{stream: a.watch(topic, s), topic: topic, first: -1}
+		a.lanes[l] = laneReader{stream: a.watch(topic, s), topic: topic, first: -1, from: a.resume[l], passed: a.resume[l]}
 	}
-	return a.checkHead(ctx, f, max(from, a.input.start()))
+	if a.continued {
+		return a.checkGap(f)
+	}
+	return a.checkHead(ctx, f, max(a.begin, a.input.start()))
+}
+
+// checkGap sees to it that the input goes on where the audit before this one ended.
+func (a *audit) checkGap(f *fold) error {
+	start := a.input.start()
+	if f.found && a.cut < start {
+		a.violateExpired(f)
+	}
+	if start > a.begin {
+		return a.undecided("%s starts at offset %d, but was judged up to %d only: retention took inputs in between; keep inputs longer than the time between two audits, and begin anew with the whole history",
+			a.topics.Input, start, a.begin)
+	}
+	return nil
+}
+
+func (a *audit) violateExpired(f *fold) {
+	a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, a.input.start()-1),
+		evidence("marker", f.at))
 }
 
 // checkHead sees to it that the inputs of all outcomes are still there.
@@ -133,8 +166,7 @@ func (a *audit) checkHead(ctx context.Context, f *fold, start int64) error {
 		}
 	}
 	if f.found && a.cut < a.input.start() {
-		a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, a.input.start()-1),
-			evidence("marker", f.at))
+		a.violateExpired(f)
 	}
 	return nil
 }
@@ -157,6 +189,7 @@ func (a *audit) join(ctx context.Context) error {
 			continue
 		}
 		if in == nil || in.Offset >= a.cut {
+			a.judged = max(a.judged, a.cut)
 			return nil
 		}
 		a.input.pop()
@@ -167,6 +200,7 @@ func (a *audit) join(ctx context.Context) error {
 		if err := a.judge(ctx, in); err != nil {
 			return err
 		}
+		a.judged = in.Offset + 1
 		if a.report.inputs%progressStep == 0 {
 			a.progress(a.p, progressStep)
 		}

@@ -13,13 +13,13 @@ const rereads = 3
 
 // replay folds the state partition up to a marker that covers the committed offset.
 func (a *audit) replay(ctx context.Context, c commit) (*fold, error) {
-	f := newFold()
-	f.want = c.txnSeq
-	next := int64(0)
+	f := a.fold
+	f.lookFor(c.txnSeq)
+	next := &a.foldNext
 	for try := 0; ; try++ {
-		moved, err := a.replayTo(ctx, f, c, &next, false)
+		moved, err := a.replayTo(ctx, f, c, next, false)
 		if err == nil && f.loose != nil { // the end fell into a transaction: its marker follows
-			_, err = a.replayTo(ctx, f, c, &next, true)
+			_, err = a.replayTo(ctx, f, c, next, true)
 		}
 		if err != nil || f.sound() || try == rereads || try > 0 && !moved {
 			return f, err
@@ -81,7 +81,10 @@ func (a *audit) findCut(ctx context.Context, c commit, f *fold) error {
 		a.violate(Offset, fmt.Sprintf("the applied marker does not speak of %s", a.topics.Input), evidence("marker", f.at))
 		next = max(c.next, 0)
 	}
-	a.cut = next
+	if a.cut = next; a.continued && next < a.begin {
+		return a.undecided("%s, but inputs below %d were judged as processed: the job was set back, or this is another; begin anew with the whole history",
+			f.marker.String(a.topics.Input), a.begin)
+	}
 	if f.wanted != nil && !c.agrees(f.wanted, a.topics.Input) {
 		a.violate(Offset, fmt.Sprintf("%s, but %s", c, f.wanted.String(a.topics.Input)), evidence("marker", f.wantedAt))
 	}

@@ -57,6 +57,10 @@ func (a *audit) noteHidden(s stream) {
 
 // countRest counts the inputs that the job has still before it.
 func (a *audit) countRest(ctx context.Context) error {
+	if a.goesOn { // which would count them over and over
+		a.report.notYet = a.input.rest()
+		return nil
+	}
 	for {
 		in, err := a.input.peek(ctx)
 		if err != nil {

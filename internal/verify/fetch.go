@@ -126,8 +126,18 @@ func (k *kafka) open(ctx context.Context, topic string, partition int32, from in
 		return nil, err
 	}
 	s.end, err = k.offset(ctx, topic, partition, atEnd)
+	if err == nil && from > s.end {
+		return nil, &UndecidedError{partition, fmt.Sprintf("%s ends at offset %d, but is to be read from %d: it was deleted and created again, or lost its end; begin anew with the whole history", topic, s.end, from)}
+	}
 	s.pos = max(from, s.first)
 	return s, err
+}
+
+func (s *kafkaStream) rest() int64 {
+	if len(s.records) > 0 {
+		return max(0, s.end-s.records[0].Offset)
+	}
+	return max(0, s.end-s.pos)
 }
 
 func (s *kafkaStream) start() int64 { return s.first }

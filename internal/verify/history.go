@@ -33,6 +33,8 @@ type stream interface {
 	hidden() *OpenTransaction
 	// wait blocks until peek may see more. It returns errHidden when the patience for open transactions is over.
 	wait(ctx context.Context) error
+	// rest is how many offsets lie between what was consumed and the end.
+	rest() int64
 	// start is the first offset that the partition still has.
 	start() int64
 }

@@ -14,6 +14,16 @@ type laneReader struct {
 	ahead [2]outcome
 	have  int   // how many of ahead are valid
 	first int64 // input offset of the first outcome; -1 none yet
+
+	from, passed int64 // offsets in the lane: where its reading began, and behind the last record taken from the stream
+}
+
+// next is where to read on from so that no outcome is missed.
+func (r *laneReader) next() int64 {
+	if r.have > 0 {
+		return r.ahead[0].rec.Offset
+	}
+	return r.passed
 }
 
 func (r *laneReader) take() {
@@ -62,7 +72,7 @@ func (a *audit) collectLane(ctx context.Context, l lane, offset int64) error {
 func (a *audit) waitForLanes(ctx context.Context, offset int64) (waited bool, err error) {
 	for l := range a.lanes {
 		r := &a.lanes[l]
-		if r.start() > 0 && (r.first < 0 || offset < r.first) {
+		if r.start() > r.from && (r.first < 0 || offset < r.first) {
 			return false, a.undecided("%s/%d starts at offset %d: its head was deleted, and with it perhaps the outcome of input %d; verify needs all outcomes (retention.ms=-1)",
 				r.topic, a.p, r.start(), offset)
 		}
@@ -107,6 +117,7 @@ func (a *audit) fill(ctx context.Context, l lane) error {
 			return err
 		}
 		r.pop()
+		r.passed = rec.Offset + 1
 		a.report.records++
 		if a.isNote(l, rec) {
 			continue

@@ -106,13 +106,30 @@ func (a *audit) compareState(ctx context.Context, f *fold) error {
 			evidence("marker", f.at))
 	}
 	a.compareInbox(f)
-	for _, id := range slices.Sorted(maps.Keys(a.accounts)) {
-		if err := a.compareAccount(ctx, f, id); err != nil {
+	return a.compareAccounts(ctx, f)
+}
+
+// compareAccounts compares each account of one side with that of the other.
+func (a *audit) compareAccounts(ctx context.Context, f *fold) error {
+	var differ, ghosts []string
+	for id, acc := range a.accounts {
+		if stored := f.accounts[id]; stored == nil || stored.fault || stored.values != acc.values() {
+			differ = append(differ, id)
+		}
+	}
+	for id := range f.accounts {
+		if a.accounts[id] == nil {
+			ghosts = append(ghosts, id)
+		}
+	}
+	slices.Sort(differ)
+	for _, id := range differ {
+		if err := a.accountDiffers(ctx, f, id); err != nil {
 			return err
 		}
-		delete(f.accounts, id)
 	}
-	for _, id := range slices.Sorted(maps.Keys(f.accounts)) {
+	slices.Sort(ghosts)
+	for _, id := range ghosts {
 		rec, err := a.h.lookup(ctx, a.topics.State, a.p, f.accounts[id].offset)
 		if err != nil {
 			return err
@@ -140,12 +157,13 @@ func (a *audit) compareInbox(f *fold) {
 	}
 }
 
-func (a *audit) compareAccount(ctx context.Context, f *fold, id string) error {
+func (a *account) values() accountValues {
+	return accountValues{a.currency, a.balance, a.held, a.minimum, a.status, a.version}
+}
+
+func (a *audit) accountDiffers(ctx context.Context, f *fold, id string) error {
 	acc, stored := a.accounts[id], f.accounts[id]
-	due := accountValues{acc.currency, acc.balance, acc.held, acc.minimum, acc.status, acc.version}
-	if stored != nil && !stored.fault && stored.values == due {
-		return nil
-	}
+	due := acc.values()
 	ev := present("marker", f.at)
 	text := fmt.Sprintf("account %s is not in the state; its last update says %s", clip([]byte(id)), due)
 	if stored != nil {

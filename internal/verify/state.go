@@ -56,6 +56,15 @@ func newFold() *fold {
 	return &fold{accounts: map[string]*storedAccount{}, inbox: map[string]*storedIDs{}, others: map[string]uint64{}}
 }
 
+// lookFor begins a reading: of the problems that were, none is told again.
+func (f *fold) lookFor(txnSeq uint64) {
+	f.want, f.wanted, f.wantedAt, f.problems = txnSeq, nil, nil, nil
+	if f.found && f.marker.txnSeq == txnSeq {
+		m := f.marker
+		f.wanted, f.wantedAt = &m, f.at
+	}
+}
+
 func (f *fold) problem(text string, recs ...*kgo.Record) {
 	if len(f.problems) < MaxShown {
 		f.problems = append(f.problems, problem{text, recs})

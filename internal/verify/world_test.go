@@ -146,6 +146,13 @@ func (s *memStream) peek(context.Context) (*kgo.Record, error) {
 	return s.log[0], nil
 }
 
+func (s *memStream) rest() int64 {
+	if len(s.log) == 0 {
+		return 0
+	}
+	return s.end - s.log[0].Offset
+}
+
 func (s *memStream) pop() { s.log = s.log[1:] }
 
 func (s *memStream) hidden() *OpenTransaction {
