@@ -12,6 +12,10 @@ import (
 // orphan reports an outcome whose input offset holds no committed record. In raw mode it says what does stand there: the job
 // may have read what was aborted.
 func (a *audit) orphan(ctx context.Context, o *outcome) error {
+	if a.continued && o.source.offset < a.begin { // retention may have taken it since
+		a.violate(Duplicate, fmt.Sprintf("%s is a second outcome of input %d, which an earlier audit judged", place(o.rec), o.source.offset), evidence("second", o.rec))
+		return nil
+	}
 	text := fmt.Sprintf("%s names offset %d of the input, which holds no committed record", place(o.rec), o.source.offset)
 	if !a.raw || a.report.counts[AbortedRead] >= MaxShown {
 		a.violate(Ghost, text, evidence("outcome", o.rec))

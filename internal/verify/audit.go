@@ -51,6 +51,7 @@ type audit struct {
 	continued  bool                 // an earlier audit, of the same history, judged what lies before begin
 	goesOn     bool                 // another audit will go on where this one ends
 	judged     int64                // the first input that is not judged yet
+	joined     bool                 // judged may be behind begin
 	stopped    [laneCount]int64     // where each lane has to be read on from
 	fold       *fold                // of the state up to foldNext
 	foldNext   int64
@@ -99,6 +100,7 @@ func (a *audit) walk(ctx context.Context, c commit) error {
 	if err := a.open(ctx, f); err != nil {
 		return err
 	}
+	a.joined = true
 	err = a.join(ctx)
 	for l := range a.lanes {
 		a.stopped[l] = a.lanes[l].next()

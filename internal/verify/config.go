@@ -42,6 +42,11 @@ type Config struct {
 	Memory int64
 	// SpillDir is the folder for that; default the system's for temporary files. Nothing is left in it, however the process ends.
 	SpillDir string
+	// Baseline is the file of an earlier audit to go on from; what that one judged is not judged again.
+	Baseline string
+	// WriteBaseline is the file that a later audit can go on from. It is written at the end, when everything holds, whole or
+	// not at all, and may be Baseline itself.
+	WriteBaseline string
 	// Progress is told now and then how far the judgement is, in offsets of the input. It is never called concurrently.
 	Progress func(done, total int64)
 }
@@ -107,6 +112,9 @@ func (c Config) validate() error {
 	}
 	if _, ok := placement(c.Partitioner); !ok {
 		errs = append(errs, fmt.Errorf("config: Partitioner is %q: use murmur2, crc32 or fnv1a", c.Partitioner))
+	}
+	if kept := c.Baseline != "" || c.WriteBaseline != ""; kept && c.Raw {
+		errs = append(errs, errors.New("config: Raw reads whole logs, and does not go with a baseline: run it on its own"))
 	}
 	if c.Memory < leastMemory {
 		errs = append(errs, fmt.Errorf("config: Memory is %d bytes: give at least %d", c.Memory, leastMemory))

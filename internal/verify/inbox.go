@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"time"
 )
@@ -59,13 +60,23 @@ func (b *inbox) rule(id identity, content uint64, recordTime int64) (r ruling, f
 	return isNew, -1
 }
 
+// manyBuckets is far more than a window has: 64.
+const manyBuckets = 1024
+
 // remember files a new id under the bucket of the stream time, which the record's own time has raised.
 func (b *inbox) remember(id identity, content uint64, offset, recordTime int64, applied bool) {
 	end := (floorDiv(b.timeWith(recordTime), b.width) + 1) * b.width
-	b.ids.put(newEntry(id, content, offset, end, applied), b.horizon(b.streamTime))
-	c := b.buckets[end]
-	c.add(id, offset)
-	b.buckets[end] = c
+	b.file(newEntry(id, content, offset, end, applied), b.horizon(b.streamTime))
+}
+
+func (b *inbox) file(e entry, horizon int64) {
+	b.ids.put(e, horizon)
+	if len(b.buckets) > manyBuckets {
+		maps.DeleteFunc(b.buckets, func(end int64, _ census) bool { return end <= horizon })
+	}
+	c := b.buckets[e.bucketEnd]
+	c.add(e.id, e.offset())
+	b.buckets[e.bucketEnd] = c
 }
 
 // advance raises stream time for an input that did not fail.

@@ -61,11 +61,12 @@ type Report struct {
 	Duplicates       int64             `json:"duplicates"`   // skipped
 	DeadLetters      map[string]int64  `json:"dead_letters"` // by reason
 	Accounts         int64             `json:"accounts"`
-	Sums             map[string]Sum    `json:"sums"`              // by currency
-	AppliedAgain     int64             `json:"applied_again"`     // ids posted again because their window had passed
-	MendedLetters    int64             `json:"mended_letters"`    // dead letters that today's rules would not write, redriven since and settled
-	NotYetProcessed  int64             `json:"not_yet_processed"` // inputs behind the cut
-	Records          int64             `json:"records"`           // read in all
+	Sums             map[string]Sum    `json:"sums"`               // by currency
+	AppliedAgain     int64             `json:"applied_again"`      // ids posted again because their window had passed
+	MendedLetters    int64             `json:"mended_letters"`     // dead letters that today's rules would not write, redriven since and settled
+	NotYetProcessed  int64             `json:"not_yet_processed"`  // inputs behind the cut
+	Records          int64             `json:"records"`            // read in all
+	Baseline         *BaselineInfo     `json:"baseline,omitempty"` // nil when the whole history was judged
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`
 	Violations       []Violation       `json:"violations"`       // the first MaxShown of each verdict in each partition
 	Counts           map[Verdict]int64 `json:"violation_counts"` // all of them

@@ -13,34 +13,113 @@ import (
 // The report tells what was found. An error says that something could not be judged: an UndecidedError for each partition whose
 // topics do not hold enough (test with errors.As), or what kept verify from reading. Violations found up to then are in the
 // report all the same, and they are certain.
+//
+// With Baseline or WriteBaseline it goes on from an earlier audit or lets a later one go on; a BaselineError says why not.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return Report{}, err
-	}
-	k, err := newKafka(cfg)
-	if err != nil {
-		return Report{}, err
-	}
-	defer k.close()
 	began := time.Now()
-	n, err := k.survey(ctx, cfg.Topics)
+	j, err := openJob(ctx, &cfg)
 	if err != nil {
 		return Report{}, err
 	}
-	total, err := k.total(ctx, cfg.Topics.Input, n.input)
+	defer j.k.close()
+	var report Report
+	if cfg.Baseline == "" && cfg.WriteBaseline == "" {
+		report, err = auditAll(ctx, j.rules, j.k, j.all, cfg.Workers)
+	} else {
+		report, err = j.auditFromBaseline(ctx)
+	}
+	cfg.Progress(j.total, j.total)
+	report.App, report.Partitions, report.Took = cfg.App, int(j.input), time.Since(began)
+	return report, err
+}
+
+// auditedJob is what is audited, once its topics have been looked at.
+type auditedJob struct {
+	counts
+	cfg     Config
+	k       *kafka
+	rules   rules
+	subject subject
+	total   int64 // offsets of the input
+}
+
+// openJob connects and looks at the topics. The caller closes k.
+func openJob(ctx context.Context, cfg *Config) (j *auditedJob, err error) {
+	*cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	j = &auditedJob{cfg: *cfg}
+	if j.k, err = newKafka(*cfg); err != nil {
+		return nil, err
+	}
+	if j.counts, err = j.k.survey(ctx, cfg.Topics); err == nil {
+		j.total, err = j.k.total(ctx, cfg.Topics.Input, j.input)
+	}
+	if err == nil {
+		j.subject, err = j.k.subject(ctx, *cfg, j.all)
+	}
 	if err != nil {
-		return Report{}, err
+		j.k.close()
+		return nil, err
 	}
 	place, _ := placement(cfg.Partitioner)
-	r := rules{topics: cfg.Topics, place: place, partitions: n.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
-	r.raw, r.patience = cfg.Raw, cfg.Patience
-	r.progress = progress(cfg.Progress, total)
-	r.memory = memory{bytes: cfg.Memory, tables: cfg.Workers, create: scratchIn(cfg.SpillDir)}
-	report, err := auditAll(ctx, r, k, n.all, cfg.Workers)
-	cfg.Progress(total, total)
-	report.App, report.Partitions, report.Took = cfg.App, int(n.input), time.Since(began)
+	j.rules = rules{topics: cfg.Topics, place: place, partitions: j.input, window: cfg.Window, autoCreate: cfg.AutoCreate, now: cfg.Now, start: cfg.Start}
+	j.rules.raw, j.rules.patience = cfg.Raw, cfg.Patience
+	j.rules.progress = progress(cfg.Progress, j.total)
+	j.rules.memory = memory{bytes: cfg.Memory, tables: cfg.Workers, create: scratchIn(cfg.SpillDir)}
+	return j, nil
+}
+
+// subject is what a baseline of this job names.
+func (k *kafka) subject(ctx context.Context, cfg Config, partitions int32) (subject, error) {
+	s := subject{App: cfg.App, Topics: cfg.Topics, IDs: map[string]string{}, Partitions: partitions, WindowMS: cfg.Window.Milliseconds(), AutoCreate: cfg.AutoCreate, Partitioner: cfg.Partitioner}
+	t := cfg.Topics
+	for _, topic := range []string{t.Input, t.Updates, t.Skipped, t.DeadLetters, t.State} {
+		d, err := k.detail(ctx, topic, false)
+		if err != nil {
+			return s, err
+		}
+		s.IDs[topic] = fmt.Sprintf("%x", d.ID)
+	}
+	return s, nil
+}
+
+// begin starts an audit that goes on in rounds, from a baseline if there is one.
+func (j *auditedJob) begin() (x *rounds, from *BaselineInfo, err error) {
+	x = newRounds(j.rules, j.k, j.all, j.cfg.Workers)
+	if j.cfg.Baseline == "" {
+		return x, nil, nil
+	}
+	info, err := x.readBaseline(j.cfg.Baseline, j.subject)
+	if err != nil {
+		x.close()
+		return nil, nil, err
+	}
+	return x, &info, nil
+}
+
+// auditFromBaseline is one round, between two baselines.
+func (j *auditedJob) auditFromBaseline(ctx context.Context) (Report, error) {
+	x, from, err := j.begin()
+	if err != nil {
+		return Report{}, err
+	}
+	defer x.close()
+	report, _, err := x.round(ctx)
+	report.Baseline = from
+	if err == nil && report.OK() {
+		err = j.save(x)
+	}
 	return report, err
+}
+
+// save writes the baseline, if one is wanted. The caller has seen that everything holds.
+func (j *auditedJob) save(x *rounds) error {
+	if j.cfg.WriteBaseline == "" {
+		return nil
+	}
+	return x.writeBaseline(j.cfg.WriteBaseline, j.subject, time.Now())
 }
 
 // counts of partitions: of the input, and of the topic that has most.
