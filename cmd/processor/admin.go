@@ -45,11 +45,20 @@ func (a *admin) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // listen serves on addr until stop is called, which waits for open requests, at most a second.
 func (a *admin) listen(addr string) (bound net.Addr, stop func(), err error) {
-	l, err := net.Listen("tcp", addr)
+	bound, stop, err = serve(addr, a.handler())
 	if err != nil {
 		return nil, nil, fail(exitFailed, fmt.Errorf("admin port: %w", err), "choose another admin.listen; port 0 takes any free one, off none")
 	}
-	server := &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second}
+	return bound, stop, nil
+}
+
+// serve answers on addr until stop is called.
+func serve(addr string, handler http.Handler) (bound net.Addr, stop func(), err error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(l) }() // ends with the listener, by Shutdown
 	return l.Addr(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -22,6 +22,9 @@ type auditOptions struct {
 	raw      bool
 	memory   byteSize
 	spillDir string
+	baseline string // file to go on from
+	write    string // file to write
+	follow   followOptions
 	progress func(done, total int64)
 }
 
@@ -44,20 +47,39 @@ func newVerify(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "read the logs a second time with control records and aborted transactions: aborted-read, torn, flicker")
 	cmd.Flags().Var(&o.memory, "memory", "what event ids may take of it before they are sorted on disk; the process needs about 250MiB more, and 400 bytes an account")
 	cmd.Flags().StringVar(&o.spillDir, "spill-dir", "", "folder for that; default the system's for temporary files. Nothing is left in it")
+	cmd.Flags().StringVar(&o.baseline, "baseline", "", "file of an earlier verify to go on from, where retention took the inputs that it judged")
+	cmd.Flags().StringVar(&o.write, "write-baseline", "", "file for a later verify to go on from; written when everything holds, whole or not at all")
+	o.follow.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		cfg, err := c.config(cmd)
 		if err != nil {
 			return err
 		}
-		if o.memory < 1<<20 {
-			return usageErrorf("--memory: %s is too little: give at least 1MiB", o.memory.String())
-		}
 		if o.start, err = startOffsets(start); err != nil {
 			return err
+		}
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.follow.on {
+			return c.follow(cmd.Context(), cfg, o)
 		}
 		return c.verify(cmd.Context(), cfg, o)
 	}
 	return cmd
+}
+
+// check refuses what does not go together.
+func (o *auditOptions) check() error {
+	switch {
+	case o.memory < 1<<20:
+		return usageErrorf("--memory: %s is too little: give at least 1MiB", o.memory.String())
+	case o.raw && (o.baseline != "" || o.write != "" || o.follow.on):
+		return usageErrorf("--raw reads whole logs and does not go with --follow, --baseline or --write-baseline: run it on its own")
+	case o.follow.on && o.follow.interval < time.Second:
+		return usageErrorf("--interval: %v is too short: give at least 1s", o.follow.interval)
+	}
+	return nil
 }
 
 // startOffsets reads partition=offset pairs.
@@ -81,14 +103,27 @@ func (c *cli) verify(ctx context.Context, cfg Config, o auditOptions) error {
 	o.progress = p.set
 	report, err := audit(ctx, cfg, o)
 	p.done()
+	return c.conclude(cfg.ApplicationID, o, report, err)
+}
+
+// conclude prints the report; err is what kept verify from judging all of it.
+func (c *cli) conclude(app string, o auditOptions, report verify.Report, err error) error {
 	if err != nil && report.Inputs == 0 && report.OK() {
-		return undecided(wrongJob(cfg.ApplicationID, err))
+		return undecided(wrongJob(app, err))
 	}
-	if err := printOne(c, newVerdict(report, err), reportText(report, err)); err != nil {
+	unjudged := err
+	if errors.As(err, new(*verify.BaselineError)) {
+		unjudged = nil // it was not written: that is no part of the history
+	}
+	if err := printOne(c, newVerdict(report, unjudged), reportText(report, unjudged)); err != nil {
 		return err
 	}
 	if !report.OK() {
-		return fail(exitCheckFailed, errors.Join(errViolated, err), "keep the topics as they are: the records above are the evidence")
+		hint := "keep the topics as they are: the records above are the evidence"
+		if o.write != "" {
+			hint += "; no baseline was written"
+		}
+		return fail(exitCheckFailed, errors.Join(errViolated, err), hint)
 	}
 	return undecided(err)
 }
@@ -127,6 +162,9 @@ func undecided(err error) error {
 	if errors.As(err, new(*verify.UndecidedError)) {
 		return fail(exitUnavailable, err, "nothing was found wrong there, and nothing proven")
 	}
+	if errors.As(err, new(*verify.BaselineError)) {
+		return fail(exitUnavailable, err, "without --baseline, verify judges the whole history, as far as the topics still have it")
+	}
 	if errors.As(err, new(*verify.SpillError)) {
 		return fail(exitUnavailable, err, "--spill-dir names another folder, --memory allows more")
 	}
@@ -135,26 +173,37 @@ func undecided(err error) error {
 
 // audit runs the checker with the connection and the rules of the configuration.
 func audit(ctx context.Context, cfg Config, o auditOptions) (verify.Report, error) {
-	if err := cfg.reachable(ctx); err != nil {
-		return verify.Report{}, err
-	}
-	opts, err := cfg.clientOptions(nil)
+	checker, err := o.checker(ctx, cfg)
 	if err != nil {
 		return verify.Report{}, err
 	}
-	return verify.Run(ctx, verify.Config{
-		Opts:        opts,
-		App:         cfg.ApplicationID,
-		Window:      cfg.DedupeWindow,
-		AutoCreate:  cfg.AutoCreate,
-		Partitioner: cfg.Partitioner,
-		Patience:    o.patience,
-		Start:       o.start,
-		Raw:         o.raw,
-		Memory:      int64(o.memory),
-		SpillDir:    o.spillDir,
-		Progress:    o.progress,
-	})
+	return verify.Run(ctx, checker)
+}
+
+// checker is the configuration of the checker, once a broker has answered.
+func (o *auditOptions) checker(ctx context.Context, cfg Config) (verify.Config, error) {
+	if err := cfg.reachable(ctx); err != nil {
+		return verify.Config{}, err
+	}
+	opts, err := cfg.clientOptions(nil)
+	if err != nil {
+		return verify.Config{}, err
+	}
+	return verify.Config{
+		Opts:          opts,
+		App:           cfg.ApplicationID,
+		Window:        cfg.DedupeWindow,
+		AutoCreate:    cfg.AutoCreate,
+		Partitioner:   cfg.Partitioner,
+		Patience:      o.patience,
+		Start:         o.start,
+		Raw:           o.raw,
+		Memory:        int64(o.memory),
+		SpillDir:      o.spillDir,
+		Baseline:      o.baseline,
+		WriteBaseline: o.write,
+		Progress:      o.progress,
+	}, nil
 }
 
 // reportText is the report for people: counts, sums, and each violation with its evidence. err is what kept
@@ -174,6 +223,9 @@ func reportText(r verify.Report, err error) string {
 	}
 	if r.MendedLetters > 0 {
 		rows = append(rows, []string{"mended letters", thousands(r.MendedLetters) + ": wrong by today's rules, redriven since and settled"})
+	}
+	if r.Baseline != nil {
+		rows = append(rows, []string{"of these", fmt.Sprintf("%s by the baseline of %s, not judged again", thousands(r.Baseline.Inputs), r.Baseline.Written.Format(time.RFC3339))})
 	}
 	for _, currency := range slices.Sorted(maps.Keys(r.Sums)) {
 		rows = append(rows, []string{currency, sumText(r.Sums[currency])})
