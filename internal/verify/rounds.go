@@ -155,6 +155,7 @@ func (x *rounds) close() {
 func (a *audit) after() *audit {
 	n := newAudit(a.rules, a.h, a.p)
 	n.partitions, n.inbox, n.accounts, n.redriven, n.mending = a.partitions, a.inbox, a.accounts, a.redriven, a.mending
+	n.gaps = a.gaps
 	n.fold, n.foldNext, n.goesOn = a.fold, a.foldNext, a.goesOn
 	n.begin, n.judged, n.resume, n.stopped = a.judged, a.judged, a.stopped, a.stopped
 	n.continued = a.continued || a.joined
