@@ -190,6 +190,7 @@ type recordedStream struct {
 }
 
 func (s *recordedStream) start() int64               { return 0 }
+func (s *recordedStream) rest() int64                { return int64(len(s.log)) }
 func (s *recordedStream) pop()                       { s.log = s.log[1:] }
 func (s *recordedStream) wait(context.Context) error { return errHidden }
 

@@ -43,7 +43,7 @@ func (x *rounds) round(ctx context.Context) (report Report, fresh []Violation, e
 	}
 	sorter := x.r.memory.sorter()
 	defer sorter.close()
-	t := &tallies{report: newReport(false), books: books{sums: map[currency]*tally{}, posted: sorter}}
+	t := &tallies{report: newReport(false), books: books{sums: map[currency]*tally{}, posted: sorter, drifts: map[currency][]Evidence{}}}
 	x.recall(sorter)
 	x.judge(ctx, t, sorter)
 	for p, a := range x.audits {
