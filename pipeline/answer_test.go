@@ -47,8 +47,44 @@ func TestQueryDoesNotSeeTheOpenTransaction(t *testing.T) {
 		t.Errorf("%d rows after the commit, want 1", n)
 	}
 	l.tasks[0].token.Kill()
-	if err := l.read(&ask{id: TaskID{Stage: "s"}}); !errors.Is(err, errNotMine) {
-		t.Errorf("a lost task: %v", err)
+	if err := l.read(&ask{id: TaskID{Stage: "s"}, read: func(*Snapshot) {}}); !errors.Is(err, errNotMine) {
+		t.Errorf("a lost task answers: %v", err)
+	}
+}
+
+// What a query got is its own: it writes on it as it likes, and the next one sees what is committed.
+func TestSnapshotIsItsReadersToWriteOn(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	l.feed(0, 2)
+	l.next(0, 2)
+	if committed, err := l.commit(t.Context()); err != nil || !committed {
+		t.Fatal(committed, err)
+	}
+	for range 2 {
+		if err := l.read(&ask{id: TaskID{Stage: "s"}, read: func(s *Snapshot) {
+			if len(s.Next) != 1 || s.Next[0].AppliedNext != 2 {
+				t.Errorf("next %+v, want what is committed: a reader before wrote on the marker", s.Next)
+			}
+			clear(s.Next)
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A task that runs and has committed nothing yet has no stream time: 0 would be midnight of 1 January 1970.
+func TestSnapshotBeforeTheFirstTransactionHasNoTime(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	if err := l.tasks[0].lease.base.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	err := l.read(&ask{id: TaskID{Stage: "s"}, read: func(s *Snapshot) {
+		if s.TxnSeq != 0 || s.StreamTime != state.NoStreamTime {
+			t.Errorf("transaction %d, stream time %d: want none of either", s.TxnSeq, s.StreamTime)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/state"
 )
@@ -61,7 +62,7 @@ func (b *bases) lease(ctx context.Context, id TaskID, token *session.Token, turn
 		switch {
 		case held == nil:
 			return want, nil
-		case held.turn > turn:
+		case held.turn > turn && !mutant.On("lease-to-the-earlier"):
 			token.Kill()
 			return nil, fmt.Errorf("task %s was given to another worker of this process meanwhile", id)
 		}
@@ -87,7 +88,7 @@ func (b *bases) try(want *lease, create func() state.Base, late *lease) *lease {
 	case s == nil || (s.holder != nil && s.holder == late):
 		s = &slot{base: create(), refused: map[inputOffset]*refusal{}}
 		b.slots[want.id] = s
-	case s.holder != nil:
+	case s.holder != nil && !mutant.On("base-with-two-holders"):
 		return s.holder
 	}
 	want.base, want.refused, s.holder = s.base, s.refused, want

@@ -30,7 +30,11 @@ func TestBaseStaysWithTheProcessAndHasOneHolder(t *testing.T) {
 		}
 		got <- l
 	}()
-	<-first.Done() // the waiter tells the holder
+	select {
+	case <-first.Done(): // the waiter tells the holder
+	case <-got:
+		t.Fatal("two hold the base")
+	}
 	select {
 	case <-got:
 		t.Fatal("two hold the base")
@@ -44,7 +48,7 @@ func TestBaseStaysWithTheProcessAndHasOneHolder(t *testing.T) {
 
 // Of two assignments of a task in one process the later one is right, in whatever order their restores get to run.
 func TestLeaseGoesToTheLaterAssignment(t *testing.T) {
-	b, id := newBases(time.Minute), TaskID{Stage: "s"}
+	b, id := newBases(time.Second), TaskID{Stage: "s"}
 	older, newer := session.NewToken(), session.NewToken()
 	early, late := b.turn(), b.turn()
 	if _, err := b.lease(t.Context(), id, newer, late, memory); err != nil {

@@ -118,6 +118,9 @@ func offsets(seals []sealed) []session.Offset {
 		meta := string(state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest}))
 		for _, in := range s.owner.inputs {
 			next, _ := m.NextOf(in.Topic)
+			if mutant.On("offsets-of-one-input") && in.place > 0 {
+				continue
+			}
 			list = append(list, session.Offset{TopicPartition: in.TopicPartition, Next: next, Metadata: meta, Token: s.owner.token})
 		}
 	}
@@ -167,7 +170,7 @@ func (w *worker) committed(seals []sealed, info Transaction) error {
 // merge applies the sealed overlays to their bases, under live tokens only: a dead one's base is restored by its next owner.
 func (w *worker) merge(seals []sealed) error {
 	for _, s := range seals {
-		if !s.owner.token.Live() {
+		if !s.owner.token.Live() && !mutant.On("merge-for-dead-token") {
 			s.owner.task.Drop()
 			continue
 		}
@@ -215,7 +218,7 @@ func (w *worker) backOff(ctx context.Context) error {
 	worst := 0
 	for _, o := range w.tasks {
 		worst = max(worst, o.refusals)
-		if o.refusals >= maxRefusals && o.stopped == nil {
+		if o.refusals >= maxRefusals && o.stopped == nil && !mutant.On("refusals-without-end") {
 			if err := w.stop(ctx, o, fmt.Errorf("task %s: %d of its transactions in a row aborted: %w", o.id, o.refusals, o.lastRefusal)); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/state"
 	"github.com/tallystick/tallystick/topics"
@@ -90,7 +91,9 @@ func (w *worker) open(a *session.Assignment, turn int64) opening {
 	result := opening{task: a.Task, starts: o.starts()}
 	if !o.token.Live() {
 		w.p.board.drop(o.id, w.index) // nobody else does: the task was never handed over
-		o.lease.releaseIfHeld()
+		if !mutant.On("dead-restore-keeps-its-lease") {
+			o.lease.releaseIfHeld()
+		}
 		return result
 	}
 	o.stopped = err
@@ -125,7 +128,7 @@ const proofTries = 5
 // token is dead.
 func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, a *session.Assignment) (err error) {
 	began := w.p.now()
-	if n := w.p.partitions[o.id.Stage]; o.id.Partition >= n {
+	if n := w.p.partitions[o.id.Stage]; o.id.Partition >= n && !mutant.On("new-partition-processed") {
 		return fmt.Errorf("topic %q had %d partitions when the processor started, and now has a partition %d: keys have moved, their state has not: nothing of it is processed; see `topics plan`; the way out is a topic with %d partitions, or to %s", o.inputs[0].Topic, n, o.id.Partition, n, startOver)
 	}
 	if len(a.Missing) > 0 {
@@ -158,7 +161,7 @@ func (w *worker) restore(ctx context.Context, o *ownedTask, turn int64, a *sessi
 			w.violated(o.id, err)
 			return err
 		}
-		if v.Invariant == "I3" { // contents are wrong, not late: only the log can tell what is right
+		if v.Invariant == "I3" && !mutant.On("wrong-contents-kept") { // contents are wrong, not late: only the log can tell what is right
 			if err := base.Reset(); err != nil {
 				return err
 			}
@@ -269,7 +272,7 @@ func (w *worker) freeReaders(ctx context.Context, o *ownedTask, open bool) {
 			open = err == nil && endErr == nil && stable < end
 		}
 	}
-	if !open {
+	if !open || mutant.On("readers-not-freed") {
 		return
 	}
 	if err := w.janitor().Sweep(ctx); err != nil { // the task runs all the same
@@ -299,7 +302,7 @@ func (r *replayer) Proven() bool {
 	for tp, committed := range r.committed {
 		meta, err := state.ParseMetadata(committed.Metadata)
 		next, known := m.NextOf(tp.Topic)
-		if err != nil || !known || committed.Next != next || meta.TxnSeq != m.TxnSeq {
+		if err != nil || !known || committed.Next != next || meta.TxnSeq != m.TxnSeq && !mutant.On("proof-without-its-number") {
 			return false
 		}
 	}

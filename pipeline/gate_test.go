@@ -115,6 +115,9 @@ func TestRestoreWhoseTokenDiedGivesTheBaseBack(t *testing.T) {
 
 func TestPartitionThatAppearsWhileRunningIsNotProcessed(t *testing.T) {
 	l := counting(t)
+	if _, err := kadm.NewClient(l.p.admin).CreatePartitions(t.Context(), 1, "in", "app-s-state"); err != nil {
+		t.Fatal(err)
+	}
 	err := l.restore(t.Context(), l.again(2), l.p.bases.turn(), assignment(0, session.CommittedOffset{Next: session.NoOffset}))
 	if err == nil || !strings.Contains(err.Error(), "keys have moved") || !strings.Contains(err.Error(), "reset plan") {
 		t.Errorf("got %v", err)

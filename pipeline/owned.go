@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/internal/session"
 )
 
@@ -80,7 +81,9 @@ func (in *ownedInput) committed() {
 
 // discard voids what was polled and not committed: it comes again.
 func (in *ownedInput) discard() {
-	in.queue = nil
+	if !mutant.On("rewind-keeps-what-was-polled") {
+		in.queue = nil
+	}
 	if in.first >= 0 {
 		in.again, in.first = in.first, -1
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/record"
 )
 
@@ -81,7 +82,9 @@ func (w *worker) one(ctx context.Context, o *ownedTask, in *ownedInput, clock in
 	in.queue = in.queue[1:]
 	w.txn.inputs++
 	if r.Attrs.IsControl() {
-		o.task.Pass(r.Topic, r.Offset)
+		if !mutant.On("control-records-not-counted") {
+			o.task.Pass(r.Topic, r.Offset)
+		}
 		return nil
 	}
 	w.fill(r, clock)
@@ -103,13 +106,13 @@ func (w *worker) one(ctx context.Context, o *ownedTask, in *ownedInput, clock in
 	for i := range outs {
 		w.produce(o, source, &outs[i])
 	}
-	w.commitNow = refused != nil || o.task.view.NewIDs() >= w.p.maxIDs || w.txn.full()
+	w.commitNow = refused != nil || o.task.view.NewIDs() >= w.p.maxIDs && !mutant.On("ids-without-bound") || w.txn.full()
 	return nil
 }
 
 // mustBeAlone reports whether the next record's output was refused before and others share the open transaction with it.
 func (w *worker) mustBeAlone(o *ownedTask, in *ownedInput) bool {
-	return len(o.lease.refused) > 0 && o.lease.refused[inputOffset{in.place, in.queue[0].Offset}] != nil && w.sess.InTransaction() && w.txn.inputs > 0
+	return len(o.lease.refused) > 0 && !mutant.On("refused-record-not-alone") && o.lease.refused[inputOffset{in.place, in.queue[0].Offset}] != nil && w.sess.InTransaction() && w.txn.inputs > 0
 }
 
 // fill makes the reused input of a fetched record. Headers have the same layout in both libraries, but not the same type.
@@ -125,7 +128,7 @@ func (w *worker) fill(r *kgo.Record, clock int64) {
 }
 
 func (w *worker) produce(o *ownedTask, source inputOffset, out *Out) {
-	if out.fired {
+	if out.fired && !mutant.On("timer-blames-its-record") {
 		source.place = stateRecord
 	}
 	r := w.txn.add(o, source)
@@ -147,7 +150,7 @@ func (w *worker) commitDue(ctx context.Context) bool {
 		return false
 	}
 	since := w.p.now().Sub(w.lastCommit)
-	return w.commitNow || w.txn.full() || ctx.Err() != nil || w.sess.Blocked() || // the next owner's restore waits for our open records
+	return w.commitNow || w.txn.full() || ctx.Err() != nil || w.sess.Blocked() && !mutant.On("rebalance-waits") || // the next owner's restore waits for our open records
 		since >= w.p.cfg.CommitInterval ||
 		w.p.now().Sub(w.txn.began) >= w.p.cfg.TransactionTimeout/2 ||
 		since >= idleCommits*w.averageEnd && !w.queued() && w.sess.Drained()

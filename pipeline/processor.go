@@ -13,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -151,7 +152,7 @@ func (p *Processor) retire(ctx context.Context, id *session.Identity, workers in
 		}
 		gone = append(gone, session.InstanceID(id.Instance, i))
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 || mutant.On("retired-workers-stay") {
 		return nil
 	}
 	return session.Leave(ctx, p.admin, p.pipe.app, gone...)
@@ -282,7 +283,7 @@ func (w *worker) run(ctx context.Context) error {
 		if lasted := w.p.now().Sub(began); lasted >= fenceWindow {
 			fences = 0 // a commit alone proves nothing: two live processes commit in turn
 		} else if session.IsFence(err) {
-			if fences++; fences >= 2 {
+			if fences++; fences >= 2 && !mutant.On("fences-without-end") {
 				return fmt.Errorf("%w (%w)", ErrDuplicateInstance, err)
 			}
 		}
@@ -308,7 +309,7 @@ func (w *worker) rebuilding(err error) error {
 	if fate == session.Unreachable {
 		return w.p.missingTopics()
 	}
-	if n := w.rebuilt(w.p.now()); n > maxRebuilds {
+	if n := w.rebuilt(w.p.now()); n > maxRebuilds && !mutant.On("rebuilds-without-end") {
 		return fmt.Errorf("%d sessions failed within %s without one commit: %w", n, rebuildWindow, err)
 	}
 	return nil

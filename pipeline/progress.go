@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/state"
 )
 
@@ -53,6 +54,9 @@ func (t *Task) nexts() []state.InputNext {
 	nexts := make([]state.InputNext, len(t.inputs), len(t.inputs)+len(t.gone))
 	for i, in := range t.stage.inputs {
 		nexts[i] = state.InputNext{Topic: in.topic, AppliedNext: t.inputs[i].next}
+	}
+	if mutant.On("marker-forgets-gone-inputs") {
+		return nexts
 	}
 	return append(nexts, t.gone...)
 }

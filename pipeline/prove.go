@@ -55,7 +55,7 @@ func (w *worker) prove(ctx context.Context, o *ownedTask, base state.Base, commi
 			return err
 		}
 	}
-	if marked && base.Digest() != m.Digest {
+	if marked && base.Digest() != m.Digest && !mutant.On("i3-digest") {
 		return o.violation("I3", "the contents have digest %016x, the marker of transaction %d says %016x: the state topic lost or resurrected keys; check its cleanup.policy and replication; %s", base.Digest(), m.TxnSeq, m.Digest, startOver)
 	}
 	return w.checkInputs(ctx, o)
@@ -79,10 +79,10 @@ func (o *ownedTask) violation(invariant, format string, args ...any) error {
 
 // proveStage checks that the marker was written by this stage, or by one that it may take over from.
 func (w *worker) proveStage(ctx context.Context, o *ownedTask, base state.Base, m state.Marker) error {
-	if n := w.p.partitions[o.id.Stage]; m.Partitions != n {
+	if n := w.p.partitions[o.id.Stage]; m.Partitions != n && !mutant.On("partitions-not-pinned") {
 		return o.violation("I1", "the state was written for %d partitions, topic %s has %d: keys have moved: revert to %d partitions (make the topics again); or %s", m.Partitions, o.inputs[0].Topic, n, m.Partitions, startOver)
 	}
-	if err := state.CheckFingerprint(m.Fingerprint, o.stage.Fingerprint(m.Partitions), base.Orphans(), w.unread(ctx, o, m)); err != nil {
+	if err := state.CheckFingerprint(m.Fingerprint, o.stage.Fingerprint(m.Partitions), base.Orphans(), w.unread(ctx, o, m)); err != nil && !mutant.On("fingerprint-not-checked") {
 		return fmt.Errorf("task %s: %w", o.id, err)
 	}
 	return nil
@@ -105,7 +105,10 @@ func (w *worker) proveInput(ctx context.Context, o *ownedTask, in *ownedInput, m
 		return err
 	case committed.Next < 0: // offsets expired or were deleted: the marker is as good a witness; the beginning would be wrong
 		w.p.cfg.Logger.Warn("the group's offset is gone: resuming from the applied marker", "app", w.p.pipe.app, "task", o.id.String(), "input", in.Topic, "offset", next)
-		o.fresh = true
+		if o.fresh = true; mutant.On("gone-offset-starts-over") {
+			in.start, err = w.firstStart(ctx, o, in)
+			return err
+		}
 	default:
 		if err := checkOffset(in.Topic, m, next, committed); err != nil {
 			return o.violation(err.invariant, "input %s: %s", in.Topic, err.text)
@@ -129,17 +132,17 @@ type offsetMismatch struct{ invariant, text string }
 func checkOffset(topic string, m state.Marker, next int64, committed session.CommittedOffset) *offsetMismatch {
 	meta, err := state.ParseMetadata(committed.Metadata)
 	switch {
-	case next < committed.Next:
+	case next < committed.Next && !mutant.On("i1-state-behind"):
 		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: if the offset was moved by hand, %s; if the state topic lost records, %s", next, committed.Next, toMarker, startOver)}
-	case next > committed.Next:
+	case next > committed.Next && !mutant.On("i1-state-ahead"):
 		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: %s", next, committed.Next, toMarker)}
 	case err != nil:
 		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: %s", committed.Next, err, toMarker)}
 	case !m.Reads(topic) && meta.TxnSeq < m.TxnSeq: // a version without this input went on: its transactions did not commit it
 		return nil
-	case meta.TxnSeq != m.TxnSeq:
+	case meta.TxnSeq != m.TxnSeq && !mutant.On("i2-number"):
 		return &offsetMismatch{"I2", fmt.Sprintf("the marker is of transaction %d, the committed offset of %d: they were not written together; %s", m.TxnSeq, meta.TxnSeq, startOver)}
-	case meta.Digest != m.Digest:
+	case meta.Digest != m.Digest && !mutant.On("i2-digest"):
 		return &offsetMismatch{"I2", fmt.Sprintf("the marker of transaction %d has digest %016x, the committed offset says %016x: they were not written together; %s", m.TxnSeq, m.Digest, meta.Digest, startOver)}
 	}
 	return nil
@@ -148,11 +151,14 @@ func checkOffset(topic string, m state.Marker, next int64, committed session.Com
 // firstStart decides where an input starts that the task has never processed.
 func (w *worker) firstStart(ctx context.Context, o *ownedTask, in *ownedInput) (int64, error) {
 	reset := w.p.cfg.OffsetReset
-	if o.stage.isRepartition(in.Topic) {
+	if o.stage.isRepartition(in.Topic) && !mutant.On("hop-starts-by-reset") {
 		reset = Earliest // what is in flight was never read by anyone; what came before it is committed and gone
 	}
 	switch reset {
 	case Latest:
+		if mutant.On("latest-is-the-high-watermark") {
+			return session.EndOffset(ctx, w.p.admin, in.TopicPartition)
+		}
 		return session.StableOffset(ctx, w.p.admin, in.TopicPartition)
 	case None:
 		return 0, fmt.Errorf("task %s has no committed offset of %s and auto.offset.reset=none: set it to earliest or latest for the first start", o.id, in.Topic)
@@ -174,7 +180,7 @@ func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 		if err != nil {
 			return err
 		}
-		if start > in.start {
+		if start > in.start && !mutant.On("i4-deleted-input") {
 			return o.violation("I4", "retention deleted %d records of %s/%d that were never processed (offsets %d to %d): they are lost; to go on without them, %s", start-in.start, in.Topic, in.Partition, in.start, start-1, skipLost)
 		}
 	}
@@ -183,7 +189,7 @@ func (w *worker) checkInputs(ctx context.Context, o *ownedTask) error {
 
 func (w *worker) checkEnd(ctx context.Context, o *ownedTask, in ownedInput) error {
 	end, err := session.EndOffset(ctx, w.p.admin, in.TopicPartition)
-	if err == nil && end < in.start {
+	if err == nil && end < in.start && !mutant.On("i4-hop-ends-before") {
 		return o.violation("I4", "%s/%d ends at offset %d and is applied up to %d: it lost acknowledged records, or was made anew; to go on without them, %s", in.Topic, in.Partition, end, in.start, startOver)
 	}
 	return err

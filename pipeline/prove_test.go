@@ -166,6 +166,16 @@ func TestTaskStartsWhereItsProofOrItsResetSays(t *testing.T) {
 	}
 }
 
+// What is on its way through a repartition topic was never read by anyone, whatever a first start of the users' inputs skips.
+func TestRepartitionTopicStartsAtItsFirstRecord(t *testing.T) {
+	p := newProof(t)
+	p.first(Latest)
+	p.o.stage.repartition = "in"
+	if err := p.try(t); err != nil || p.o.inputs[0].start != 0 {
+		t.Errorf("it starts at %d, %v: want 0, what lies before is on its way", p.o.inputs[0].start, err)
+	}
+}
+
 func TestFirstStartWithoutAResetStops(t *testing.T) {
 	p := newProof(t)
 	p.first(None)

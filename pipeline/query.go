@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/state"
 )
@@ -215,16 +216,31 @@ func (w *worker) answer() {
 	}
 }
 
+func queryable(t *session.Token) bool { return t.Live() || mutant.On("query-of-a-lost-task") }
+
+// nextsOf copies: a reader may write on what it got.
+func nextsOf(m state.Marker) []state.InputNext {
+	if mutant.On("query-next-shared") {
+		return m.Next
+	}
+	return slices.Clone(m.Next)
+}
+
 func (w *worker) read(a *ask) error {
-	i := slices.IndexFunc(w.tasks, func(o *ownedTask) bool { return o.id == a.id && o.task != nil && o.stopped == nil && o.token.Live() })
+	i := slices.IndexFunc(w.tasks, func(o *ownedTask) bool {
+		return o.id == a.id && o.task != nil && o.stopped == nil && queryable(o.token)
+	})
 	if i < 0 {
 		return errNotMine
 	}
 	o := w.tasks[i]
 	m, _ := o.lease.base.Marker()
-	s := &Snapshot{Task: a.id, TxnSeq: m.TxnSeq, StreamTime: m.StreamTime, Next: slices.Clone(m.Next), view: state.NewView(o.stage.specs, o.lease.base)}
-	if m.TxnSeq == 0 {
+	s := &Snapshot{Task: a.id, TxnSeq: m.TxnSeq, StreamTime: m.StreamTime, Next: nextsOf(m), view: state.NewView(o.stage.specs, o.lease.base)}
+	if m.TxnSeq == 0 && !mutant.On("query-stream-time") {
 		s.StreamTime = state.NoStreamTime
+	}
+	if mutant.On("query-sees-the-open-transaction") {
+		s.view = o.task.View()
 	}
 	a.read(s)
 	return s.view.Err()

@@ -106,19 +106,21 @@ func (e *OrderError) Error() string {
 func (t *Task) Process(in *Input) ([]Out, error) {
 	t.current = t.stage.input(in.Topic)
 	p := &t.inputs[t.current]
-	if in.Offset < p.next {
+	if in.Offset < p.next && !mutant.On("i5-offsets-go-back") {
 		return nil, &OrderError{in.Position, p.next}
 	}
 	t.out = t.out[:0]
 	t.savepoint(in)
 	err := t.handle(in)
-	if failed := t.view.Err(); failed != nil { // the store's fault, never the record's: no policy applies
+	if failed := t.view.Err(); failed != nil && !mutant.On("store-failure-under-policy") { // the store's fault, never the record's: no policy applies
 		t.view.Rollback()
 		return nil, fmt.Errorf("stage %q at %s: %w", t.stage.name, in.Position, failed)
 	}
 	if err != nil {
 		t.view.Rollback()
-		t.out = t.out[:0]
+		if !mutant.On("outputs-of-a-failed-record") {
+			t.out = t.out[:0]
+		}
 		if err := t.settle(in, err); err != nil {
 			return nil, err
 		}
@@ -152,7 +154,7 @@ func (t *Task) handle(in *Input) error {
 
 // admit refuses what no handler may see.
 func (t *Task) admit(in *Input) error {
-	if in.Timestamp > in.Clock+maxAhead.Milliseconds() {
+	if in.Timestamp > in.Clock+maxAhead.Milliseconds() && !mutant.On("future-accepted") {
 		return futureTimestamp(in)
 	}
 	if in.Key == nil {
@@ -173,7 +175,7 @@ func (t *Task) call(in *Input) (err error) {
 	}
 	t.ctx = Ctx{task: t, in: in, time: in.Timestamp}
 	err = t.stage.inputs[t.current].handle(&t.ctx, in)
-	if t.ctx.err != nil {
+	if t.ctx.err != nil && !mutant.On("failed-send-swallowed") {
 		return t.ctx.err // a failed Send cannot be swallowed
 	}
 	if err != nil && !(mutant.On("cancelled-handler-succeeds") && errors.Is(err, context.Canceled)) {
@@ -211,7 +213,7 @@ func (t *Task) settle(in *Input, err error) error {
 	var p *PanicError
 	switch {
 	case errors.As(err, &d) && !errors.As(err, new(*unpolicedError)):
-	case errors.As(err, &p), errors.As(err, new(*misplacedError)), errors.As(err, new(*unpolicedError)), t.stage.onError == Fail, t.stage.onError == Retry:
+	case errors.As(err, &p) && !mutant.On("panic-under-policy"), errors.As(err, new(*misplacedError)), errors.As(err, new(*unpolicedError)), t.stage.onError == Fail, t.stage.onError == Retry:
 		return fmt.Errorf("stage %q at %s: %w", t.stage.name, in.Position, err)
 	case t.stage.onError == Skip:
 		return nil

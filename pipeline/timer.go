@@ -110,7 +110,7 @@ func (t *Task) dueBy(ms int64) []firing {
 	}
 	for i := range t.stage.timers {
 		timer := &t.stage.timers[i]
-		if boundary := floor(ms, timer.every); boundary > was {
+		if boundary := floor(ms, timer.every); boundary > was || mutant.On("timer-fires-twice") && boundary == was {
 			t.due = append(t.due, firing{timer, boundary})
 		}
 	}

@@ -193,7 +193,7 @@ func (w *worker) admitArrivals() {
 	w.arrived = nil
 	w.mu.Unlock()
 	for _, o := range arrived {
-		if !o.token.Live() {
+		if !o.token.Live() && !mutant.On("dead-arrival-admitted") {
 			w.release(o)
 			continue
 		}
@@ -220,7 +220,7 @@ func (w *worker) sweep(ctx context.Context) error {
 	if !slices.ContainsFunc(w.tasks, lost) {
 		return nil
 	}
-	if w.sess.InTransaction() && slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return lost(o) && o.touched() }) {
+	if w.sess.InTransaction() && !mutant.On("lost-task-leaves-its-work") && slices.ContainsFunc(w.tasks, func(o *ownedTask) bool { return lost(o) && o.touched() }) {
 		if err := w.abort(ctx, session.ErrTokenLost); err != nil {
 			return err
 		}
@@ -254,7 +254,9 @@ func (w *worker) release(o *ownedTask) {
 		o.task.Drop()
 	}
 	o.lease.releaseIfHeld()
-	w.purgeNoMore(o)
+	if !mutant.On("purge-for-lost-tasks") {
+		w.purgeNoMore(o)
+	}
 	w.p.board.drop(o.id, w.index)
 	if f := w.p.cfg.Events.Lost; f != nil {
 		f(o.id)
@@ -269,6 +271,9 @@ func (w *worker) adopt(ctx context.Context) error {
 		if o.fresh && o.stopped == nil {
 			fresh = append(fresh, o)
 		}
+	}
+	if mutant.On("start-not-committed") {
+		return w.startWithout(fresh)
 	}
 	if len(fresh) == 0 {
 		return nil
@@ -291,6 +296,18 @@ func (w *worker) adopt(ctx context.Context) error {
 		return err
 	}
 	for _, o := range fresh {
+		o.fresh = false
+		w.sess.Resume(o.partitions()...)
+	}
+	return nil
+}
+
+// startWithout is the sabotage of the mutant start-not-committed: tasks begin, and what comes first commits their start.
+func (w *worker) startWithout(fresh []*ownedTask) error {
+	for _, o := range fresh {
+		for _, in := range o.inputs {
+			o.task.StartAt(in.Topic, in.start)
+		}
 		o.fresh = false
 		w.sess.Resume(o.partitions()...)
 	}

@@ -98,6 +98,32 @@ func TestStateIsStampedWithTheTimeOfWriting(t *testing.T) {
 	}
 }
 
+// Records of an open transaction cannot be read: a task that waited for them would stand still for as long as it is open.
+func TestTaskDoesNotWaitForWhatIsNotDecided(t *testing.T) {
+	l := newLoop(t, Fail, accept)
+	in := &l.tasks[0].inputs[0]
+	l.feed(0, 1)
+	l.next(0, 1)
+	upstream, err := kgo.NewClient(append(l.p.clientOptions(), kgo.TransactionalID("upstream"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(upstream.Close)
+	if err := upstream.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := upstream.ProduceSync(t.Context(), &kgo.Record{Topic: "in", Partition: 0, Key: []byte("k0")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.abort(t.Context(), errors.New("test")); err != nil { // the record is fetched again, and what stands behind it
+		t.Fatal(err)
+	}
+	l.next(0, 1)
+	if in.end != 2 || in.stable != 1 {
+		t.Errorf("the log ends at %d and can be read up to %d, want 2 and 1: the task would wait for what is not decided", in.end, in.stable)
+	}
+}
+
 func (l *loop) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -248,7 +274,7 @@ func TestTaskThatArrivesWithADeadTokenIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	token.Kill()
-	l.arrive(&ownedTask{id: id, token: token, lease: lease})
+	l.arrive(&ownedTask{id: id, token: token, lease: lease, fresh: true})
 	l.admitArrivals()
 	if len(l.tasks) != 2 {
 		t.Errorf("%d tasks, want the two that live", len(l.tasks))
@@ -270,7 +296,7 @@ func TestAbortUndoesWhatWasProcessedAndForgetsWhatWasPolled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.task.Touched() || o.task.Next("in") != 0 || len(o.inputs[0].queue) != 0 || o.inputs[0].again != 0 {
-		t.Errorf("touched %v, next %d, %d queued, to come again from %d: want false, 0, 0, 0", o.task.Touched(), o.task.Next("in"), len(o.inputs[0].queue), o.inputs[0].again)
+		t.Fatalf("touched %v, next %d, %d queued, to come again from %d: want false, 0, 0, 0", o.task.Touched(), o.task.Next("in"), len(o.inputs[0].queue), o.inputs[0].again)
 	}
 	l.next(1, 5) // they come again
 	if committed, err := l.commit(t.Context()); err != nil || !committed || l.groupOffset(1) != 5 {

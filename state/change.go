@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tallystick/tallystick/internal/mutant"
 )
 
 // wayOut ends each refusal of a change: there are exactly three.
@@ -72,7 +74,7 @@ func dropped(input string, unread func(string) (int64, error)) string {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("input %q was dropped, and nobody knows whether it was read to its end (%v)", input, err)
-	case n > 0:
+	case n > 0 && !mutant.On("input-dropped-unread"):
 		return fmt.Sprintf("input %q was dropped with %d records that were never applied: they would be lost; run the old version until `lag` says that it has read them", input, n)
 	}
 	return ""
@@ -94,13 +96,13 @@ func checkStore(name string, was, is storeLine, keys int) error {
 		return refuse(was.text, is.text, fmt.Sprintf("store %q was removed or renamed, or a newer version of the program added it: its %d keys would be orphaned; a version that deletes them makes it removable", name, keys))
 	case was.kind != is.kind:
 		return refuse(was.text, is.text, "a store cannot change its kind")
-	case was.key != is.key:
+	case was.key != is.key && !mutant.On("key-codec-changed"):
 		return refuse(was.text, is.text, "another key codec would not find the keys that are there")
 	case was.value != is.value && extends(is.value, was.value):
 		return refuse(was.text, is.text, "a newer version of the program wrote these values: run that version")
 	case was.value != is.value && !extends(was.value, is.value):
 		return refuse(was.text, is.text, fmt.Sprintf("values of codec %q cannot be read by %q; a codec that reads both is called %q (record.Versioned)", was.value, is.value, following(was.value)))
-	case is.window < was.window:
+	case is.window < was.window && !mutant.On("window-narrowed"):
 		return refuse(was.text, is.text, "a narrower window forgets ids that may still be redelivered")
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/record"
 )
 
@@ -54,16 +55,24 @@ func (d Dedupe) Check(s Scope, id string, at time.Time, content Fingerprint) Ver
 	switch horizon := p.horizon(v.streamTime); {
 	case v.err != nil:
 		return Duplicate
-	case ok && seen.BucketEnd > horizon && seen.Fingerprint == content.sum:
+	case ok && seen.BucketEnd > horizon && (seen.Fingerprint == content.sum || mutant.On("conflict-is-duplicate")):
 		return Duplicate
 	case ok && seen.BucketEnd > horizon:
 		return Conflict
-	case ms < horizon:
+	case ms < horizon && !mutant.On("expired-is-new"):
 		return Expired
 	}
 	p.add(pendingID{id: hash, fingerprint: content.sum, topic: v.topic, offset: v.pos.Offset,
-		bucketEnd: bucketEnd(max(ms, v.streamTime), bucketWidth(d.spec.Window))})
+		bucketEnd: bucketEnd(v.lifeFrom(ms), bucketWidth(d.spec.Window))})
 	return New
+}
+
+// lifeFrom is when the life of an id begins: a wrong stamp of 1970 must not shorten it.
+func (v *View) lifeFrom(ms int64) int64 {
+	if mutant.On("id-dies-with-its-stamp") {
+		return ms
+	}
+	return max(ms, v.streamTime)
 }
 
 // First returns where an id that Check calls Duplicate or Conflict was first seen; false when it is not remembered.

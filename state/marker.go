@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/tallystick/tallystick/internal/mutant"
 )
 
 const markerSchema = 1
@@ -74,7 +76,7 @@ func ParseMarker(b []byte) (Marker, error) {
 		TxnSeq:      r.uvarint(),
 		StreamTime:  r.varint(),
 		Digest:      r.uint64(),
-		Partitions:  int32(r.limited(math.MaxInt32)),
+		Partitions:  int32(r.limited(mostPartitions())),
 		Fingerprint: string(r.framed()),
 		Writer:      string(r.framed()),
 	}
@@ -85,11 +87,19 @@ func ParseMarker(b []byte) (Marker, error) {
 	return m, nil
 }
 
+// mostPartitions keeps a damaged count from becoming another one: a larger number would be cut to 32 bits.
+func mostPartitions() uint64 {
+	if mutant.On("marker-count-cut-short") {
+		return math.MaxUint64
+	}
+	return math.MaxInt32
+}
+
 func readNext(r *reader) []InputNext {
 	var next []InputNext
 	for n := r.limited(uint64(len(r.b) / 2)); n > 0 && r.err == nil; n-- { // an input takes at least two bytes
 		topic := string(r.framed())
-		if _, twice := (Marker{Next: next}).NextOf(topic); twice {
+		if _, twice := (Marker{Next: next}).NextOf(topic); twice && !mutant.On("marker-names-an-input-twice") {
 			r.fail(fmt.Errorf("input %q twice", topic))
 		}
 		next = append(next, InputNext{topic, int64(r.limited(math.MaxInt64))})

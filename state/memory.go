@@ -160,7 +160,7 @@ func (m *Memory) Apply(b *Batch) error {
 	}
 	m.setMarker(b.Marker)
 	m.position = b.Position
-	if m.digest != b.Marker.Digest {
+	if m.digest != b.Marker.Digest && !mutant.On("i3-merge-not-checked") {
 		m.broken = fmt.Errorf("I3: after transaction %d the contents have digest %016x, its marker says %016x: restore the task from the start", m.marker.TxnSeq, m.digest, b.Marker.Digest)
 	}
 	return m.broken
@@ -177,6 +177,9 @@ func (m *Memory) Replay(key, value []byte) error {
 	}
 	s := m.storeOf(key)
 	if s == nil { // its keys may all be deleted further on: the end of the restore tells
+		if mutant.On("orphans-not-counted") {
+			return nil
+		}
 		m.broken = m.orphans.replay(m, key, value)
 		return m.broken
 	}

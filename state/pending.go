@@ -51,7 +51,7 @@ func (p *pending) begin(base Base, m Marker) {
 	p.floor, p.widens = base.Floor(p.spec.Name), false
 	if p.was > 0 && p.was < p.spec.Window && m.StreamTime != NoStreamTime {
 		deleted := before(m.StreamTime, p.was)
-		p.widens = deleted > p.floor
+		p.widens = deleted > p.floor && !mutant.On("widened-window-forgets")
 		p.floor = max(p.floor, deleted)
 	}
 }

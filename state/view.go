@@ -135,11 +135,15 @@ func (v *View) Rollback() {
 	if !v.writable {
 		return
 	}
-	v.overlay.rollback()
+	if !mutant.On("writes-not-rolled-back") {
+		v.overlay.rollback()
+	}
 	for _, p := range v.pending {
 		p.rollback()
 	}
-	v.streamTime = v.savedTime
+	if !mutant.On("failed-record-moves-time") {
+		v.streamTime = v.savedTime
+	}
 	v.writable = false
 }
 

@@ -93,7 +93,7 @@ func hermetic() []suite {
 			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestSeedsOfTwoInputs", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestEveryCrashPointOfTwoInputs", "internal/simulation.TestScenarios"},
 		},
 		{name: "mutants", what: "each sabotage of the engine is caught", limit: 6 * time.Minute, show: true,
-			steps: []step{test("5m", "-tags", "synctests mutants", "-run", "TestMutants", "./internal/mutant", "./pipelinetest")},
+			steps: []step{test("5m", "-parallel", "4", "-tags", "synctests mutants", "-run", "TestMutants", "./internal/mutant", "./pipelinetest")},
 			must:  []string{"internal/mutant.TestMutants", "pipelinetest.TestMutantsOfTheEngineDoNotPassCrash"},
 		},
 	}

@@ -140,7 +140,7 @@ func (l *lab) run(t *testing.T, c catcher, seed int, mutant string) result {
 	cmd.Env = append(os.Environ(), Variable+"="+mutant, fmt.Sprint("SEED=", seed))
 	out, err := cmd.CombinedOutput()
 	r := result{passed: err == nil, output: string(out)}
-	if err == nil && !bytes.Contains(out, []byte("--- PASS: ")) {
+	if err == nil && !bytes.Contains(out, []byte("--- PASS: "+c.test+" ")) {
 		r.err = fmt.Errorf("%s (%s) did not run:\n%s", c.test, c.dir, out)
 	}
 	return r
@@ -158,7 +158,8 @@ func (c catcher) convicts(r result) string {
 	if r.passed || strings.Contains(r.output, "panic: ") || strings.Contains(r.output, "fatal error: ") {
 		return ""
 	}
-	said := []string{r.output}
+	_, complaint, _ := strings.Cut(r.output, "_test.go:") // what the test says, not what is logged before
+	said := []string{complaint}
 	if c.story {
 		said = nil
 		for _, m := range marks.FindAllStringSubmatch(r.output, -1) {

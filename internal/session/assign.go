@@ -80,7 +80,7 @@ func (s *Session) onSynced(assigned map[string][]int32) {
 func (s *Session) dropUnassigned() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.unseen {
+	if !s.unseen || mutant.On("swallowed-revoke-unseen") {
 		return
 	}
 	s.unseen = false
@@ -124,6 +124,9 @@ func (s *Session) watchdog() {
 			return
 		}
 		s.mu.Unlock()
+		if mutant.On("watchdog-sleeps") {
+			continue
+		}
 		_ = s.cfg.Janitor.Sweep(ctx) // what could not be fenced is tried again, as long as offsets are waited for
 	}
 }
@@ -141,7 +144,9 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 	}
 	if err := s.gate(ctx, tasks); err != nil {
 		for _, a := range tasks { // cut short by a revoke: whoever stays gets a fresh token in the next round
-			a.Token.Kill()
+			if !mutant.On("cut-gate-leaves-tokens") {
+				a.Token.Kill()
+			}
 		}
 		return nil, err
 	}
@@ -150,7 +155,9 @@ func (s *Session) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 			s.Resume(a.Partitions()...)
 		}
 		for _, in := range a.Inputs {
-			offsets[in.Topic][in.Partition] = kgo.NewOffset().At(in.Start)
+			if !mutant.On("client-start") {
+				offsets[in.Topic][in.Partition] = kgo.NewOffset().At(in.Start)
+			}
 		}
 	}
 	return offsets, nil
@@ -162,7 +169,7 @@ func (s *Session) gate(ctx context.Context, tasks []*Assignment) error {
 		tps = append(tps, a.Partitions()...)
 	}
 	committed, err := FetchCommitted(ctx, s.cfg.Admin, s.cfg.App, tps)
-	if err != nil {
+	if err != nil && !mutant.On("gate-opens-without-offsets") {
 		return err
 	}
 	s.passed(tps)

@@ -69,6 +69,9 @@ func ParseUserData(b []byte) (u UserData, err error) {
 	if len(b) < 9 || b[0] == 0 {
 		return u, errors.New("balancer user data: too short or without a version")
 	}
+	if b[0] != userDataVersion && mutant.On("user-data-of-one-version") {
+		return u, errors.New("balancer user data: another version")
+	}
 	u.Fingerprint = binary.BigEndian.Uint64(b[1:])
 	r := reader{b: b[9:]}
 	n := r.uvarint()
@@ -178,7 +181,9 @@ func (b taskBalancer) Balance(cb *kgo.ConsumerBalancer, topics map[string]int32)
 			}
 		}
 	}
-	plan.AdjustCooperative(cb)
+	if !mutant.On("balancer-moves-at-once") {
+		plan.AdjustCooperative(cb)
+	}
 	return plan
 }
 
@@ -232,7 +237,7 @@ func newAllocation(inputs map[TaskID][]string, cb *kgo.ConsumerBalancer) *alloca
 // eligible reports whether a member subscribes to all inputs of a task; during a rolling upgrade some do not.
 func (a *allocation) eligible(member int, id TaskID) bool {
 	for _, topic := range a.inputs[id] {
-		if !a.wants[member][topic] {
+		if !a.wants[member][topic] && !mutant.On("balancer-gives-what-is-not-read") {
 			return false
 		}
 	}
@@ -253,6 +258,9 @@ func (a *allocation) room(member int) bool {
 }
 
 func (a *allocation) keepOwned(stages map[string]string) {
+	if mutant.On("balancer-not-sticky") {
+		return
+	}
 	for i, meta := range a.metas {
 		for _, owned := range meta.OwnedPartitions {
 			for _, p := range owned.Partitions {
@@ -275,7 +283,7 @@ func (a *allocation) placeRest() {
 		}
 		least := -1
 		for i := range a.load {
-			if a.eligible(i, id) && (least < 0 || a.load[i] < a.load[least]) {
+			if a.eligible(i, id) && (least < 0 || a.load[i] < a.load[least] && !mutant.On("balancer-uneven")) {
 				least = i
 			}
 		}

@@ -106,7 +106,7 @@ func (s *Session) Commit(ctx context.Context, offsets []Offset, flushed func()) 
 func (s *Session) denied(err error, offsets []Offset) error {
 	asked := topics.Asked{Right: "READ", Group: s.cfg.App, TransactionalID: s.id}
 	for _, o := range offsets {
-		if asked.Topic == "" || strings.Contains(err.Error(), "topic "+o.Topic+" ") { // the client's words name the one that it failed on
+		if asked.Topic == "" || strings.Contains(err.Error(), "topic "+o.Topic+" ") && !mutant.On("commit-denied-topic") { // the client's words name the one that it failed on
 			asked.Topic = o.Topic
 		}
 	}
@@ -167,10 +167,10 @@ func (s *Session) replace(offsets []Offset, req *kmsg.TxnOffsetCommitRequest) er
 	if len(s.failed()) > 0 && !mutant.On("check-before-flush") {
 		return errRefused
 	}
-	if (producer{req.ProducerID, req.ProducerEpoch}) != s.begun {
+	if (producer{req.ProducerID, req.ProducerEpoch}) != s.begun && !mutant.On("new-epoch-accepted") {
 		return errNewEpoch
 	}
-	if err := live(offsets); err != nil {
+	if err := live(offsets); err != nil && !mutant.On("tokens-not-looked-at-last") {
 		return err
 	}
 	ours := offsetTopics(offsets)

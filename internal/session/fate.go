@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/topics"
 )
 
@@ -63,6 +64,9 @@ var recordFaults = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.I
 
 // blamesRecord reports whether a failed produce is the record's fault, so that without it the transaction would commit.
 func blamesRecord(err error) bool {
+	if mutant.On("denial-blamed-on-records") && errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return true
+	}
 	for _, f := range recordFaults {
 		if errors.Is(err, f) {
 			return true

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/topics"
 )
 
@@ -189,7 +190,7 @@ func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {
 		return nil, err
 	}
 	for id := range ongoing {
-		if instance, prefixed := strings.CutPrefix(id, j.App+"-"); prefixed && !alive[instance] {
+		if instance, prefixed := strings.CutPrefix(id, j.App+"-"); prefixed && (!alive[instance] || mutant.On("janitor-fences-the-living")) {
 			ids = append(ids, id)
 		}
 	}
@@ -204,6 +205,9 @@ func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {
 }
 
 func (j Janitor) touches(topics kadm.TopicsSet) bool {
+	if mutant.On("janitor-fences-strangers") {
+		return true
+	}
 	return slices.ContainsFunc(j.Own, func(topic string) bool { return len(topics[topic]) > 0 })
 }
 

@@ -49,7 +49,7 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 	if res.Target, err = restoreTarget(ctx, client, tp); err != nil {
 		return res, err
 	}
-	if r.Position() > res.Target { // the topic was truncated or made anew: local contents prove nothing about it
+	if r.Position() > res.Target && !mutant.On("base-ahead-of-its-topic") { // the topic was truncated or made anew: local contents prove nothing about it
 		if err := r.Reset(); err != nil {
 			return res, err
 		}
@@ -62,7 +62,7 @@ func Restore(ctx context.Context, client *kgo.Client, tp TopicPartition, r Repla
 	}
 	progress()
 	quiet := time.Now()
-	for r.Position() < res.Target && !(r.Proven() && r.Position() >= log.stable) {
+	for r.Position() < res.Target && !(r.Proven() && (r.Position() >= log.stable || mutant.On("proof-with-more-above"))) {
 		before := r.Position()
 		n, err := log.replay(ctx, r)
 		res.Records += n
@@ -148,6 +148,10 @@ func (p *partitionReader) restart(ctx context.Context, r Replayer) error {
 	if err != nil {
 		return err
 	}
+	if mutant.On("truncated-log-continued") {
+		r.SetPosition(start)
+		return nil
+	}
 	if err := r.Reset(); err != nil {
 		return err
 	}
@@ -189,15 +193,22 @@ func (p *partitionReader) decode(rp *kmsg.FetchResponseTopicPartition, at int64)
 		return kgo.FetchPartition{}, at, err
 	}
 	part, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: at, IsolationLevel: kgo.ReadCommitted(), Topic: p.tp.Topic, Partition: p.tp.Partition,
+		Offset: at, IsolationLevel: restoreIsolation(), Topic: p.tp.Topic, Partition: p.tp.Partition,
 	}, rp, kgo.DefaultDecompressor(), nil)
 	if next <= at && len(rp.RecordBatches) == 0 && rp.LastStableOffset > at {
 		next = rp.LastStableOffset // nothing below the last stable offset: the tail was compacted away
 	}
-	if part.Err != nil { // the client checks what brokers do not: CRC, lengths, magic
+	if part.Err != nil && !mutant.On("damaged-batch-passed-over") { // the client checks what brokers do not: CRC, lengths, magic
 		return part, at, fmt.Errorf("%w: %w", kerr.CorruptMessage, part.Err)
 	}
 	return part, next, nil
+}
+
+func restoreIsolation() kgo.IsolationLevel {
+	if mutant.On("restore-uncommitted") {
+		return kgo.ReadUncommitted()
+	}
+	return kgo.ReadCommitted()
 }
 
 func (p *partitionReader) locate(ctx context.Context) error {

@@ -219,7 +219,7 @@ func (s *Session) AllowRebalance() {
 func (s *Session) AwaitJoin(ctx context.Context, d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
-	for s.joining.Load() {
+	for s.joining.Load() && !mutant.On("begin-before-the-join") {
 		select {
 		case <-s.joined:
 		case <-timeout.C:
@@ -238,7 +238,7 @@ func (s *Session) InTransaction() bool { return s.inTxn }
 // next commit for nothing. Clearing it puts every cursor back to the last commit, so when Rewound reports true, everything
 // polled and not processed must be dropped. Call it between transactions, after each poll.
 func (s *Session) Rewound(ctx context.Context) (bool, error) {
-	if !s.revoked.Swap(false) {
+	if !s.revoked.Swap(false) || mutant.On("revoked-flag-kept") {
 		return false, nil
 	}
 	if _, err := s.gts.End(ctx, kgo.TryAbort); err != nil {
@@ -260,7 +260,9 @@ func (s *Session) Begin(ctx context.Context) (err error) {
 		return fmt.Errorf("producer id: %w", topics.Asked{TransactionalID: s.id}.Explain(err))
 	}
 	s.mu.Lock()
-	s.failures = nil
+	if !mutant.On("failures-outlive-their-transaction") {
+		s.failures = nil
+	}
 	s.mu.Unlock()
 	if err := s.gts.Begin(); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
@@ -351,7 +353,9 @@ func (s *Session) killAll() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for id, g := range s.grants {
-		g.token.Kill()
+		if !mutant.On("tokens-outlive-their-session") {
+			g.token.Kill()
+		}
 		delete(s.grants, id)
 	}
 	clear(s.waiting)

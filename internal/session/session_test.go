@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,6 +90,27 @@ func TestRecordThatIsRefusedForWhatWeAreIsNobodysFault(t *testing.T) {
 	out, flushed := transaction(t, kerr.TopicAuthorizationFailed)
 	if out.Result != Unknown || FateOf(out.Err) != Fatal || len(out.Failures) != 0 || flushed {
 		t.Errorf("result %d, fate %d, %v, %d failures, commit began %v: want a fatal end and no one to blame", out.Result, FateOf(out.Err), out.Err, len(out.Failures), flushed)
+	}
+}
+
+func TestClosedSessionLeavesNoLiveToken(t *testing.T) {
+	_, s := opened(t, accept)
+	tasks, err := s.assignments(committedNowhere())
+	if err != nil || len(tasks) != 1 {
+		t.Fatal(len(tasks), err)
+	}
+	if s.Close(t.Context()); tasks[0].Token.Live() {
+		t.Error("a token outlives its session: its owner would commit in the next one")
+	}
+}
+
+// The one on call gives the right that is named: it must be the one that is missing.
+func TestDeniedCommitNamesItsTopic(t *testing.T) {
+	s := &Session{cfg: Config{App: "app"}, id: "app-i-0"}
+	denied := fmt.Errorf("topic b partition 0: %w", kerr.TopicAuthorizationFailed)
+	err := s.denied(denied, []Offset{{TopicPartition: TopicPartition{"a", 0}}, {TopicPartition: TopicPartition{"b", 0}}, {TopicPartition: TopicPartition{"c", 0}}})
+	if want := `topic b`; !strings.Contains(err.Error(), "READ on "+want) {
+		t.Errorf("%v: want the right on %s", err, want)
 	}
 }
 

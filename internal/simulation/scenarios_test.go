@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/internal/faultnet"
+	"github.com/tallystick/tallystick/internal/session"
 )
 
 // scenario is a directed story: the least that shows one promise. The engine as it is gets through each without a mark.
@@ -114,6 +115,7 @@ func scenarios() []scenario {
 		{name: "killed-before-the-end", tell: killedBeforeTheEnd},
 		{name: "dead-letters-killed-before-the-end", tell: func(w *world) { killedAmid(w, func() { w.feeder.only(oddOnes) }) }},
 		{name: "restarted-in-time", tell: restartedInTime},
+		{name: "readers-freed", tell: readersFreed},
 		{name: "look-up-fails", tell: lookUpFails},
 		{name: "output-refused", tell: func(w *world) { outputRefused(w, w.job.output) }},
 		{name: "state-refused", tell: func(w *world) { outputRefused(w, w.job.state) }},
@@ -176,6 +178,50 @@ func restartedInTime(w *world) {
 		w.found("late")
 		w.fail("the restarted process commits after %s, at most %s is allowed", took, restartBound)
 	}
+}
+
+// takeOverBound is how long readers of the output wait behind an owner that died: its session, and then no longer.
+const takeOverBound = 14 * time.Second
+
+// readersFreed kills a process whose transaction is open and has no offsets yet, for which nobody waits but readers of the output.
+func readersFreed(w *world) {
+	p := w.begin()
+	w.enter(w.prepare(1, 1, ""))
+	time.Sleep(20 * time.Second)
+	w.give(100)
+	sprung := make(chan struct{})
+	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.TxnOffsetCommit, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
+	w.feeder.orders <- 100
+	await(p, sprung)
+	w.remove(p)
+	began := time.Now()
+	for partition, stable := range w.held(w.job.output) {
+		tp := session.TopicPartition{Topic: w.job.output, Partition: partition}
+		for at := stable; at == stable && time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
+			at, _ = session.StableOffset(w.ctx, w.admin, tp)
+		}
+	}
+	if took := time.Since(began); took > takeOverBound {
+		w.found("late")
+		w.fail("readers of the output waited %s for a dead owner's transaction, at most %s is allowed", took, takeOverBound)
+	}
+}
+
+// held returns the last stable offset of the partitions that have an open transaction.
+func (w *world) held(topic string) map[int32]int64 {
+	held := map[int32]int64{}
+	for partition := range int32(partitions) {
+		tp := session.TopicPartition{Topic: topic, Partition: partition}
+		stable, err := session.StableOffset(w.ctx, w.admin, tp)
+		end, endErr := session.EndOffset(w.ctx, w.admin, tp)
+		if err != nil || endErr != nil {
+			w.fail("offsets of %v: %v %v", tp, err, endErr)
+		}
+		if stable < end {
+			held[partition] = stable
+		}
+	}
+	return held
 }
 
 // lookUpFails restarts a process that is told for a while that the end of its state partitions is not known.
