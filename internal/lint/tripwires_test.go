@@ -24,9 +24,10 @@ var crossings = map[string]string{
 	"internal/session:exports": "the transaction protocol, fences, look-ups and balancer are one contract that only pipeline and cmd read",
 	"state":                    "handles, view, base and formats of one commit: a store's write, its undo, its record and its proof are one contract",
 	"pipeline":                 "the declaration, the pure task and the worker that commits it stand and fall together: each half is unsafe alone",
-	"internal/mutant/table_test.go:sabotages": "one row a mutant, and their number only grows: it is a table in the form of a function, so that nothing global can be changed",
-	"state:exports":    "handles, bases, markers and entries: what the engine, the commands and tests read of one log",
-	"pipeline:exports": "what users declare with, and what cmd and tests watch it by: events, status, errors to test for",
+	"internal/mutant/further_test.go:further": "one row a mutant, and their number only grows: see planned",
+	"internal/mutant/table_test.go:planned":   "one row a mutant, and their number only grows: it is a table in the form of a function, so that nothing global can be changed",
+	"state:exports":                           "handles, bases, markers and entries: what the engine, the commands and tests read of one log",
+	"pipeline:exports":                        "what users declare with, and what cmd and tests watch it by: events, status, errors to test for",
 }
 
 // spawns are the files outside tests (and outside integration/, which is all test) that may start goroutines → who ends them. One goroutine owns a worker, so that
