@@ -190,3 +190,25 @@ func TestUndecidedPartitionsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// Each metric on the page exists, and each one that exists is on the page, also as it is used in the alert rules.
+func TestThePageOfVerifyKnowsItsMetrics(t *testing.T) {
+	text, page := newFollowMetrics().text(), page(t, "docs/verify.md")
+	served := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(text, -1) {
+		served[m[1]] = true
+		if !strings.Contains(page, "| `"+m[1]) {
+			t.Errorf("docs/verify.md does not explain %s", m[1])
+		}
+	}
+	for _, name := range regexp.MustCompile(`tallystick_verify_\w+`).FindAllString(page, -1) {
+		if !served[name] {
+			t.Errorf("docs/verify.md names %s, which is not served", name)
+		}
+	}
+	for _, v := range verify.Verdicts(true, false) {
+		if !strings.Contains(page, "| `"+string(v)+"`") {
+			t.Errorf("docs/verify.md does not explain the verdict %s", v)
+		}
+	}
+}
