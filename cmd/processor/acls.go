@@ -74,7 +74,7 @@ var purposes = []purpose{
 		}
 	}},
 	{"dlq redrive", []need{
-		{topics.RoleDeadLetters, []string{opRead, opWrite, opDescribeConfigs}, "read letters, note what was sent"},
+		{topics.RoleDeadLetters, []string{opRead, opWrite}, "read letters, note what was sent"},
 		{topics.RoleInput, []string{opWrite, opDescribeConfigs}, "send letters to their input again"},
 	}, func(app string) []grant {
 		return []grant{{Type: onTxn, Name: redriveID(app), Pattern: literal, Operations: []string{opWrite}, Why: "letter and note in one transaction"}}

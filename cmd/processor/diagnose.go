@@ -67,6 +67,16 @@ func diagnose(err error) (exitCode, string) {
 	return exitFailed, ""
 }
 
+// rightsFirst puts before a hint what is to be done when a right is missing: without it the hint leads nowhere.
+func rightsFirst(err error, hint string) string {
+	for _, denied := range []error{kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed} {
+		if errors.Is(err, denied) {
+			return "have the right granted (processor acls prints what each use needs), then " + hint
+		}
+	}
+	return hint
+}
+
 func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }

@@ -155,13 +155,16 @@ func (s *sender) commit(ctx context.Context) error {
 
 func (s *sender) write(ctx context.Context) error {
 	if err := s.producer.ProduceSync(ctx, s.inputs...).FirstErr(); err != nil {
-		return err
+		return fmt.Errorf("write to %s: %w", s.inputs[0].Topic, err)
 	}
 	notes := make([]*kgo.Record, len(s.batch))
 	for i, row := range s.batch {
 		notes[i] = newNote(row.letter, s.inputs[i], s.by)
 	}
-	return s.producer.ProduceSync(ctx, notes...).FirstErr()
+	if err := s.producer.ProduceSync(ctx, notes...).FirstErr(); err != nil {
+		return fmt.Errorf("note it in %s: %w", s.topic, err)
+	}
+	return nil
 }
 
 // explain says what an error means for what was sent.
@@ -173,7 +176,7 @@ func (s *sender) explain(err error, committing bool) error {
 	case committing:
 		return fail(exitUnavailable, fmt.Errorf("the outcome of the last transaction, of %s, is not known: %w", counted(len(s.batch), "dead letter"), err), again)
 	}
-	return fail(exitFailed, fmt.Errorf("the last transaction, of %s, was aborted: %w", counted(len(s.batch), "dead letter"), err), again)
+	return fail(exitFailed, fmt.Errorf("the last transaction, of %s, was aborted: %w", counted(len(s.batch), "dead letter"), err), rightsFirst(err, again))
 }
 
 func place(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }

@@ -55,6 +55,9 @@ func (f *fenced) cells() []string {
 }
 
 func (c *cli) fence(ctx context.Context, cfg Config, client *kgo.Client, instance string, force bool) error {
+	if err := seesTransactions(ctx, cfg, client); err != nil {
+		return err
+	}
 	known, err := readTransactions(ctx, kadm.NewClient(client), nil, nil)
 	if err != nil {
 		return err

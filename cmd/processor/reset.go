@@ -187,7 +187,7 @@ func (c *cli) applyReset(ctx context.Context, r *reset) error {
 	acting, cancel := context.WithTimeout(ctx, resetLimit)
 	defer cancel()
 	if err := r.apply(acting, p); err != nil {
-		return fail(exitFailed, fmt.Errorf("the reset is not complete: %w", err), "run the same command again: it begins anew; until then no instance runs a task on what is half done")
+		return fail(exitFailed, fmt.Errorf("the reset is not complete: %w", err), rightsFirst(err, "run the same command again: it begins anew; until then no instance runs a task on what is half done"))
 	}
 	return printOne(c, p, p.text())
 }

@@ -70,7 +70,7 @@ func (r *reset) skipLost(ctx context.Context, p *resetPlan, fresh *kgo.Client) e
 		records []*kgo.Record
 	}{{"notes of what is lost", notes}, {"applied markers", markers}} {
 		if err := fresh.ProduceSync(ctx, step.records...).FirstErr(); err != nil {
-			return fmt.Errorf("write %s: %w", step.what, err)
+			return fmt.Errorf("write %s to %s: %w", step.what, step.records[0].Topic, err)
 		}
 	}
 	for _, t := range p.Tasks {

@@ -121,6 +121,9 @@ func (r *reset) plan(ctx context.Context) (*resetPlan, error) {
 
 // open lists the open transactions of the job: what they hold could be committed after the reset, so that they are ended first.
 func (r *reset) open(ctx context.Context, members []groupMember) ([]string, error) {
+	if err := seesTransactions(ctx, r.cfg, r.client); err != nil {
+		return nil, err
+	}
 	known, err := readTransactions(ctx, kadm.NewClient(r.client), nil, openStates)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // openStates are those of a transaction that holds readers back.
@@ -81,4 +83,18 @@ func openProducers(ctx context.Context, admin *kadm.Client, set kadm.TopicsSet) 
 		}
 	}
 	return out, nil
+}
+
+// seesTransactions is an error when the brokers would leave the job's transactions out of every list: they do so without a word
+// when the right to describe them is missing, and nothing listed would look like nothing there.
+func seesTransactions(ctx context.Context, cfg Config, client *kgo.Client) error {
+	id := redriveID(cfg.ApplicationID)
+	err := whenThereIsACoordinator(ctx, func() error {
+		all, err := kadm.NewClient(client).DescribeTransactions(ctx, id)
+		return errors.Join(err, all[id].Err)
+	})
+	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+		return fmt.Errorf("transactional ids with the prefix %s- may not be described, so that open transactions of this job would be overlooked: %w", cfg.ApplicationID, kerr.TransactionalIDAuthorizationFailed)
+	}
+	return nil // what else is wrong shows when they are listed
 }

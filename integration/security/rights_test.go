@@ -281,6 +281,8 @@ func TestThePrintedRightsOfTheOtherPurposesAreEnough(t *testing.T) {
 	r.drain(t)
 	must(t, b.as("fence"), nil, "fence", "one", "--force")
 	must(t, b.as("reset apply"), nil, "reset", "apply", "--to", "earliest", "--yes")
+	b.losesUnread(t)
+	must(t, b.as("reset apply"), nil, "reset", "apply", "--skip-lost", "--yes")
 	for _, purpose := range slices.Sorted(maps.Keys(users)) {
 		b.wantNoDenial(t, purpose)
 	}

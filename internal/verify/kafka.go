@@ -84,7 +84,7 @@ func (k *kafka) detail(ctx context.Context, topic string, refresh bool) (kadm.To
 	}
 	all, err := kadm.NewClient(k.client).ListTopics(ctx, topic)
 	if err != nil {
-		return d, err
+		return d, fmt.Errorf("topic %q: %w", topic, err)
 	}
 	d, ok = all[topic]
 	switch {
