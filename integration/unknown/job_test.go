@@ -113,7 +113,7 @@ func (r *reporter) listen(in io.Reader) {
 // obey carries the last order out, once.
 func (r *reporter) obey() {
 	order := r.order.Swap(nil)
-	if order == nil {
+	if order == nil || *order == "" {
 		return
 	}
 	r.tell(happening{What: *order})

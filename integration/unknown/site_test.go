@@ -159,7 +159,7 @@ func (s *site) awaitMarkers(t *testing.T, limit time.Duration) {
 func (s *site) verdict(t *testing.T) verify.Report {
 	t.Helper()
 	report, err := verify.Run(t.Context(), verify.Config{
-		Opts: []kgo.Opt{kgo.SeedBrokers(s.Seeds()...)}, App: app, Window: topology.DefaultDedupeWindow, AutoCreate: true, Patience: 20 * time.Second,
+		Opts: []kgo.Opt{kgo.SeedBrokers(s.Seeds()...)}, App: app, Window: topology.DefaultDedupeWindow, AutoCreate: true, Raw: true, Patience: 20 * time.Second,
 	})
 	if err != nil {
 		t.Fatalf("verify: %v", err)
