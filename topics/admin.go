@@ -74,7 +74,8 @@ func have(t kmsg.MetadataResponseTopic) Have {
 	return h
 }
 
-// configs fills in the configs of the topics that could be read.
+// configs fills in the configs of the topics that could be read. One that this broker does not have is absent: it is so new, or so
+// newly gone, that not all brokers have heard of it.
 func (a *Admin) configs(ctx context.Context, haves map[string]Have) error {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	for name, h := range haves {
@@ -92,6 +93,10 @@ func (a *Admin) configs(ctx context.Context, haves map[string]Have) error {
 		return err
 	}
 	for _, r := range resp.Resources {
+		if r.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+			delete(haves, r.ResourceName)
+			continue
+		}
 		h := haves[r.ResourceName]
 		h.Err, h.Config = Asked{Right: "DESCRIBE_CONFIGS", Topic: r.ResourceName}.Explain(kerr.ErrorForCode(r.ErrorCode)), values(r.Configs)
 		haves[r.ResourceName] = h

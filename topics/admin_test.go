@@ -55,6 +55,19 @@ func TestApplyCreatesOnceAndReadsBack(t *testing.T) {
 	}
 }
 
+// Each broker learns of a new topic in its own time: one names it, the one that is asked for its configs does not have it yet.
+func TestApplyWaitsForABrokerThatDoesNotHaveTheTopicYet(t *testing.T) {
+	a, cluster, ctx := admin(t)
+	behind := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "in", Err: kerr.UnknownTopicOrPartition, Count: 2})
+	steps, err := a.Apply(ctx, post(), topics.Rules{Partitions: 6, Replication: 3})
+	if err != nil || len(steps.Pending()) > 0 {
+		t.Fatalf("%v, pending %v", err, steps.Pending())
+	}
+	if behind.Hits() != 2 {
+		t.Errorf("%d answers of a broker that is behind, want 2", behind.Hits())
+	}
+}
+
 func TestDescribeOfNothingAsksNobody(t *testing.T) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"))
 	if err != nil {
