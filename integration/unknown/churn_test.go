@@ -104,7 +104,7 @@ func (c *churn) fault(t *testing.T) {
 	t.Helper()
 	m := c.members[c.rng.IntN(len(c.members))]
 	kind := []string{leaves, zombie, crash}[c.rng.IntN(3)]
-	if !m.back.IsZero() || c.away() == len(c.members)-1 {
+	if away := c.away(); !m.back.IsZero() || away == len(c.members)-1 || away > 0 && kind == zombie { // its tasks are nobody's for a while
 		return
 	}
 	m.kind = kind
