@@ -34,7 +34,7 @@ func (a *Admin) Describe(ctx context.Context, names ...string) (map[string]Have,
 	if len(names) == 0 {
 		return map[string]Have{}, nil
 	}
-	haves, err := a.metadata(ctx, names)
+	haves, err := metadata(ctx, a.client, names)
 	if err != nil {
 		return nil, fmt.Errorf("describe topics: %w; check bootstrap.servers and that the brokers are up", err)
 	}
@@ -44,14 +44,14 @@ func (a *Admin) Describe(ctx context.Context, names ...string) (map[string]Have,
 	return haves, nil
 }
 
-func (a *Admin) metadata(ctx context.Context, names []string) (map[string]Have, error) {
+func metadata(ctx context.Context, who kmsg.Requestor, names []string) (map[string]Have, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = kmsg.StringPtr(name)
 		req.Topics = append(req.Topics, t)
 	}
-	resp, err := req.RequestWith(ctx, a.client)
+	resp, err := req.RequestWith(ctx, who)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,8 @@ func (a *Admin) Plan(ctx context.Context, wants []Want, rules Rules) (Steps, err
 	return Plan(wants, haves, rules), nil
 }
 
-// Apply plans, creates what is missing, reads everything back until the new topics are visible (at most 15 s) and plans again: the
+// Apply plans, creates what is missing, reads everything back until the new topics are visible on every broker that answers (at most
+// 15 s) and plans again: the
 // steps that it returns are those of the last plan. Nothing is created when anything is refused. An existing topic is never
 // changed. Several processes may apply at once. The error joins what went wrong, topic by topic; it includes Steps.Refused.
 func (a *Admin) Apply(ctx context.Context, wants []Want, rules Rules) (Steps, error) {
@@ -140,8 +141,12 @@ func (a *Admin) Apply(ctx context.Context, wants []Want, rules Rules) (Steps, er
 	if err := before.Refused(); err != nil {
 		return before, err
 	}
-	created := a.create(ctx, before.Pending())
+	pending := before.Pending()
+	created := a.create(ctx, pending)
 	after, err := a.readBack(ctx, wants, rules, created == nil)
+	if err == nil && created == nil {
+		err = a.everywhere(ctx, pending)
+	}
 	return after, errors.Join(created, err)
 }
 
@@ -201,6 +206,42 @@ func (a *Admin) readBack(ctx context.Context, wants []Want, rules Rules, wait bo
 			return steps, fmt.Errorf("topic %s: created, not read back: %w", steps.Pending()[0].Topic, err)
 		}
 	}
+}
+
+// everywhere waits until every broker has the topics that were just made: a job may start on any of them. A broker that does not
+// answer holds nobody up: when it is back it learns of them first.
+func (a *Admin) everywhere(ctx context.Context, made Steps) error {
+	if len(made) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range made {
+		names = append(names, s.Topic)
+	}
+	brokers, err := kadm.NewClient(a.client).ListBrokers(ctx)
+	if err != nil {
+		return fmt.Errorf("topics are created, the brokers are not listed: %w", err)
+	}
+	deadline := time.Now().Add(appearWithin)
+	for _, b := range brokers {
+		for a.behind(ctx, b.NodeID, names) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("topics are created, and broker %d does not have all of them after %s: see its log, then apply again", b.NodeID, appearWithin)
+			}
+			if err := pause(ctx, appearEvery); err != nil {
+				return fmt.Errorf("topics are created, broker %d does not have them yet: %w", b.NodeID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// behind reports whether a broker answers and does not have all topics.
+func (a *Admin) behind(ctx context.Context, broker int32, names []string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	haves, err := metadata(ctx, a.client.Broker(int(broker)), names)
+	return err == nil && len(haves) < len(names)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -68,6 +68,19 @@ func TestApplyWaitsForABrokerThatDoesNotHaveTheTopicYet(t *testing.T) {
 	}
 }
 
+// A job that starts on another broker than the one that made the topics must find them.
+func TestApplyWaitsUntilEveryBrokerHasTheTopic(t *testing.T) {
+	a, cluster, ctx := admin(t)
+	node := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Nodes: []int32{2}, Topic: "in", Err: kerr.UnknownTopicOrPartition, Count: 4})
+	steps, err := a.Apply(ctx, post(), topics.Rules{Partitions: 6, Replication: 3})
+	if err != nil || len(steps.Pending()) > 0 {
+		t.Fatalf("%v, pending %v", err, steps.Pending())
+	}
+	if node.Hits() != 4 {
+		t.Errorf("%d answers of the broker that is behind, want 4: it was not waited for", node.Hits())
+	}
+}
+
 func TestDescribeOfNothingAsksNobody(t *testing.T) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"))
 	if err != nil {
