@@ -29,8 +29,7 @@ const (
 // settings are those of one processor: a child of the test.
 type settings struct {
 	Seeds    []string
-	Via      map[string]string // by address of a broker: what to dial instead
-	Name     string            // group.instance.id
+	Name     string // group.instance.id
 	StateDir string
 	Mutant   string // of the engine, switched on; none if empty
 	Leaves   bool   // leaves the group when it is told to end
@@ -79,7 +78,7 @@ func runJob(text string) error {
 	r := &reporter{out: json.NewEncoder(os.Stdout)}
 	go r.listen(os.Stdin)
 	return pipeline.Run(ctx, pipeline.Config{
-		Brokers: s.Seeds, Client: s.dialer(), InstanceID: s.Name, StateDir: s.StateDir, Workers: 1, LeaveOnStop: s.Leaves,
+		Brokers: s.Seeds, InstanceID: s.Name, StateDir: s.StateDir, Workers: 1, LeaveOnStop: s.Leaves,
 		SessionTimeout: s.Session, HeartbeatInterval: s.Session / 6, RebalanceTimeout: s.Timeout - time.Second, TransactionTimeout: s.Timeout,
 		CommitInterval: s.Interval, DrainTimeout: s.Timeout, Events: r.events(), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}, job())

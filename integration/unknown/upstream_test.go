@@ -14,25 +14,27 @@ import (
 	"github.com/tallystick/tallystick/pipeline"
 )
 
-// upstream feeds events: repeats, contradictions and nonsense among them, half of them in transactions. One transaction in three
-// aborts; what it held must never count.
+// upstream feeds events: repeats, contradictions and nonsense among them; one of two in transactions, of which one in three aborts.
+// What that held must never count.
 type upstream struct {
 	*site
 	rng         *rand.Rand
 	events      *generate.Generator
-	transaction *kgo.Client
-	fed, ghosts int // when it has ended
+	transaction *kgo.Client // nil: without
+	fed, ghosts int         // when it has ended
 	ended       chan error
 }
 
-func (s *site) startUpstream(ctx context.Context, seed uint64) *upstream {
+func (s *site) startUpstream(ctx context.Context, seed uint64, transactions bool) *upstream {
 	s.t.Helper()
 	g, err := generate.New(generate.Config{Events: 1 << 30, Accounts: 100, Duplicates: 0.1, Conflicts: 0.02, Malformed: 0.01, Refused: 0.03, Seed: seed})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	u := &upstream{site: s, rng: rand.New(rand.NewPCG(seed, 3)), events: g, ended: make(chan error, 1),
-		transaction: kafkatest.Client(s.t, s.Seeds(), kgo.TransactionalID("upstream"), kgo.TransactionTimeout(30*time.Second))}
+	u := &upstream{site: s, rng: rand.New(rand.NewPCG(seed, 3)), events: g, ended: make(chan error, 1)}
+	if transactions {
+		u.transaction = kafkatest.Client(s.t, s.Seeds(), kgo.TransactionalID("upstream"), kgo.TransactionTimeout(30*time.Second))
+	}
 	go func() { u.ended <- u.run(ctx) }()
 	return u
 }
@@ -42,10 +44,9 @@ func (u *upstream) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		records := u.next(1 + u.rng.IntN(30))
 		var err error
-		switch u.rng.IntN(4) {
-		case 0, 1:
+		if u.transaction == nil {
 			err = u.client.ProduceSync(context.WithoutCancel(ctx), records...).FirstErr()
-		default:
+		} else {
 			err = u.transact(context.WithoutCancel(ctx), records)
 		}
 		if err != nil {
