@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
+	"github.com/tallystick/tallystick/internal/verify"
 )
 
 // What can be true of a transaction, and be concluded of it.
@@ -104,6 +105,30 @@ func TestWhatIsConcludedOfADoubtfulCommitIsTrue(t *testing.T) {
 			t.Logf("transaction.version %s\n%s", version, b.table())
 		})
 	}
+	t.Run("no-verification-after-false-nil doubles an event", takenForAnAbort)
+}
+
+// takenForAnAbort is what an engine does that believes the client: it undoes what is committed, and does it again.
+func takenForAnAbort(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, kafkatest.Options{}, 1)
+	b := s.bench(t, settings{Name: "p", Mutant: "no-verification-after-false-nil", Session: endLimit, Timeout: endLimit, Interval: 100 * time.Millisecond})
+	m := b.member
+	m.start(t)
+	b.event()
+	m.await(t, 20*time.Second, "a commit before the fault", 0, processed)
+	b.door.Inject(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.AnswerError, Code: kerr.UnknownServerError.Code, Times: once})
+	b.event()
+	m.await(t, 20*time.Second, "an abort of what is committed", 0, is("aborted"))
+	b.event()
+	s.awaitEnd(t, 20*time.Second)
+	s.awaitMarkers(t, 20*time.Second)
+	m.leave(t)
+	r := s.verdict(t)
+	if r.Counts[verify.Duplicate] == 0 {
+		t.Errorf("verify finds %v, want duplicate among them", r.Counts)
+	}
+	t.Logf("caught: %v", r.Counts)
 }
 
 // bench is one processor behind a door, and what came of each doubt.
