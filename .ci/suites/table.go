@@ -108,7 +108,7 @@ func onKafka() []suite {
 		},
 		{name: "unknown", what: "a real Apache Kafka: transactions whose end is in doubt, state that comes later than its offsets", limit: 6 * time.Minute, show: true,
 			steps: []step{kafka(test("5m", "./unknown"))},
-			must:  []string{"integration/unknown.TestANewOwnerWaitsForTheStateThatBelongsToTheOffsets", "integration/unknown.TestNothingGoesWrongUnderChurnWithLateMarkers",
+			must: []string{"integration/unknown.TestANewOwnerWaitsForTheStateThatBelongsToTheOffsets", "integration/unknown.TestNothingGoesWrongUnderChurnWithLateMarkers",
 				"integration/unknown.TestWhatIsConcludedOfADoubtfulCommitIsTrue"},
 		},
 		{name: "liveness", what: "a restart, a fenced take-over and the loss of a broker, each against its bound", limit: 3 * time.Minute, show: true,
