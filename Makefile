@@ -1,6 +1,6 @@
 # make quick between commits; make check is what CI runs. The suites and their limits are in .ci/suites.
 
-.PHONY: quick check test simulate simulate-summary replay mutants kafka containers lint bench hotpath campaign campaign-summary soak
+.PHONY: quick check test simulate simulate-summary replay replay-corpus replay-renew replay-pick mutants kafka containers lint bench hotpath campaign campaign-summary soak
 
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
@@ -36,6 +36,15 @@ campaign: ## faults on a real three-broker Kafka: FAULTS=how many of SEED, resul
 
 campaign-summary: ## the table of RESULTS, one or more files of one engine
 	cd integration && go run ./campaign/summary $(RESULTS)
+
+replay-corpus: ## the interesting seeds that CI replays
+	cd replay && go run . -corpus
+
+replay-renew: ## finds other lives for the entries of replay/corpus.jsonl that have lost their point
+	cd replay && go run . -renew
+
+replay-pick: ## chooses replay/corpus.jsonl anew, from RESULTS of make simulate
+	cd replay && go run . -pick $(abspath $(RESULTS))
 
 mutants: ## each sabotage of the engine must be caught; MUTANT=name for one
 	.ci/run mutants

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// unused is how long compiled code of a module stays that nobody has run: each has some 100 MB.
-const unused = 3 * 24 * time.Hour
+// keptFor is how long the compiled code of a module stays: each has some 100 MB, and a changed engine is another module.
+const keptFor = 3 * 24 * time.Hour
 
-// openCache is the folder of compiled modules. It is rid of those that are old: a changed engine is another module.
+// openCache is the folder of compiled modules, rid of those that are old.
 func openCache() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -19,7 +19,7 @@ func openCache() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	return dir, dropOld(dir, time.Now().Add(-unused))
+	return dir, dropOld(dir, time.Now().Add(-keptFor))
 }
 
 func dropOld(dir string, before time.Time) error {

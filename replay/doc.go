@@ -9,6 +9,8 @@
 //	go run . -seed 7                        # live seed 7 and say what came of it
 //	go run . -seed 7 -twice                 # live it twice and compare every byte
 //	go run . -seed 7 -job TwoHops -schedules 20   # look for a schedule that fails
+//	go run . -corpus                        # the interesting lives of corpus.jsonl: clean, and still interesting
+//	go run . -renew                         # find others for those that have lost their point
 //
 // A native run of the simulation schedules goroutines as the machine likes, so its failing seed is a replay's only when one
 // of the schedules meets the same fault.

@@ -26,11 +26,15 @@ type life struct {
 }
 
 func (l life) String() string {
-	job := l.Job
-	if job == "" {
-		job = "ledger"
+	return fmt.Sprintf("%s seed %d schedule %d", l.jobName(), l.Seed, l.Schedule)
+}
+
+// jobName is what people call the job.
+func (l life) jobName() string {
+	if l.Job == "" {
+		return "ledger"
 	}
-	return fmt.Sprintf("%s seed %d schedule %d", job, l.Seed, l.Schedule)
+	return l.Job
 }
 
 // test is the name of the test that lives it.

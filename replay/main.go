@@ -6,9 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/evidence"
+	"github.com/tallystick/tallystick/internal/simulation/worlds"
 )
 
 // Exit codes, as those of the command processor.
@@ -24,6 +27,9 @@ type options struct {
 	schedules uint64
 	twice     bool
 	dir       string
+
+	corpus, renew bool
+	pick          string // a file of worlds
 }
 
 var errUsage = errors.New("usage")
@@ -32,9 +38,7 @@ var errUsage = errors.New("usage")
 var errCheck = errors.New("check failed")
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err := run(ctx, os.Args[1:])
+	err := run(context.Background(), os.Args[1:]) // an interrupt ends it at once: a guest cannot be asked
 	if err != nil && !errors.Is(err, errUsage) {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
@@ -56,6 +60,9 @@ func parse(args []string) (o options, err error) {
 	set.Uint64Var(&o.life.Schedule, "schedule", 1, "which order of goroutines, maps and selects")
 	set.Uint64Var(&o.schedules, "schedules", 1, "so many schedules, from -schedule, until one fails")
 	set.BoolVar(&o.twice, "twice", false, "live it twice and compare every byte")
+	set.BoolVar(&o.corpus, "corpus", false, "live "+corpusFile+": all must be clean, and still interesting")
+	set.BoolVar(&o.renew, "renew", false, "find other lives for the entries of "+corpusFile+" that have lost their point")
+	set.StringVar(&o.pick, "pick", "", "make "+corpusFile+" from a file of worlds that make simulate wrote (RESULTS=)")
 	set.StringVar(&o.dir, "dir", filepath.Join(os.TempDir(), "tallystick-replay"), "where logs and histories are kept")
 	if err := set.Parse(args); err != nil {
 		return o, errUsage
@@ -83,6 +90,14 @@ func run(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
 	}
+	switch {
+	case o.corpus:
+		return checkCorpus(ctx, m, o)
+	case o.renew:
+		return renewCorpus(ctx, m, o)
+	case o.pick != "":
+		return pickCorpus(ctx, m, o)
+	}
 	for range o.schedules {
 		if err := replay(ctx, m, o); err != nil {
 			return err
@@ -90,6 +105,47 @@ func run(ctx context.Context, args []string) error {
 		o.life.Schedule++
 	}
 	return nil
+}
+
+// corpusFile is in the folder of this module.
+const corpusFile = "corpus.jsonl"
+
+func say(line string) { fmt.Println(line) }
+
+func checkCorpus(ctx context.Context, m *machine, o options) error {
+	entries, err := readCorpus(corpusFile)
+	if err != nil {
+		return err
+	}
+	problems, err := m.check(ctx, entries, o.dir, func(o outcome) { say(o.life.String() + ": " + o.verdict()) })
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%w:\n%s", errCheck, strings.Join(problems, "\n"))
+	}
+	return err
+}
+
+func renewCorpus(ctx context.Context, m *machine, o options) error {
+	entries, err := readCorpus(corpusFile)
+	if err != nil {
+		return err
+	}
+	entries, err = m.renew(ctx, entries, o.dir, say)
+	return errors.Join(err, writeCorpus(corpusFile, entries))
+}
+
+func pickCorpus(ctx context.Context, m *machine, o options) error {
+	all, err := evidence.Read[worlds.World](o.pick)
+	if err != nil {
+		return err
+	}
+	entries, open, err := m.pick(ctx, all, o.dir, say)
+	if err != nil {
+		return err
+	}
+	for _, point := range open {
+		say("no replay reaches " + point)
+	}
+	return writeCorpus(corpusFile, entries)
 }
 
 // open makes a machine of the tree around the working directory.
@@ -102,7 +158,7 @@ func open(ctx context.Context) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	module, err := buildSimulation(ctx, root, dir)
 	if err != nil {
 		return nil, err
@@ -128,7 +184,7 @@ func replay(ctx context.Context, m *machine, o options) error {
 		}
 	}
 	if !first.passed {
-		return fmt.Errorf("%w: %s:\n%s\nexactly the same again: make replay SEED=%d JOB=%s SCHEDULE=%d", errCheck, o.life, first.problems(), o.life.Seed, o.life.Job, o.life.Schedule)
+		return fmt.Errorf("%w: %s:\n%s\n%s", errCheck, o.life, first.problems(), exactly(o.life))
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ func hermetic() []suite {
 			{argv: []string{"go", "vet", "-tags", "synctests mutants transcript", "./..."}},
 			{dir: "integration", argv: []string{"go", "vet", "./..."}},
 			{dir: "bench", argv: []string{"go", "vet", "./..."}},
+			{dir: "replay", argv: []string{"go", "vet", "./..."}},
 			// What nobody here runs must at least compile, tests included. The tests on a real broker want POSIX signals.
 			on("darwin", step{argv: []string{"go", "vet", "./..."}}),
 			on("darwin", step{dir: "integration", argv: []string{"go", "vet", "./..."}}),
@@ -76,6 +77,7 @@ func hermetic() []suite {
 				{argv: []string{linter, "run", "--build-tags", "synctests,mutants,transcript", "./internal/mutant", "./internal/simulation", "./internal/lint"}},
 				{dir: "integration", argv: []string{linter, "run", "--config", "../.golangci.yml", "./..."}},
 				{dir: "bench", argv: []string{linter, "run", "--config", "../.golangci.yml", "./..."}},
+				{dir: "replay", argv: []string{linter, "run", "--config", "../.golangci.yml", "./..."}},
 				test("2m", "./internal/lint"),
 			},
 			must: []string{"internal/lint.TestEveryPackageHasAnImportLawAndKeepsIt", "internal/lint.TestGuaranteesAndTestsNameEachOther"},
@@ -91,6 +93,10 @@ func hermetic() []suite {
 				with(test("2m", "-tags", "synctests", "-run", "TestSeeds", "./internal/simulation"), "SEEDS=20", "SEED0="+seedOf(commit())),
 			},
 			must: []string{"internal/simulation.TestSeeds", "internal/simulation.TestSeedsOfTwoInputs", "internal/simulation.TestEveryCrashPoint", "internal/simulation.TestEveryCrashPointOfTwoInputs", "internal/simulation.TestScenarios"},
+		},
+		{name: "replay", what: "interesting seeds, replayed exactly", limit: 8 * time.Minute, show: true,
+			steps: []step{inDir("replay", test("7m", "./..."))},
+			must:  []string{"replay.TestReplays", "replay.TestTheCorpusHasOfEachJobAndPoint"},
 		},
 		{name: "mutants", what: "each sabotage of the engine is caught", limit: 6 * time.Minute, show: true,
 			steps: []step{test("5m", "-parallel", "4", "-tags", "synctests mutants", "-run", "TestMutants", "./internal/mutant", "./pipelinetest")},
@@ -126,7 +132,7 @@ func onKafka() []suite {
 			must:  []string{"integration/security"},
 		},
 		{name: "bench", what: "a small round of the comparison: outputs and report, no speed", limit: 5 * time.Minute,
-			steps: []step{inBench(kafka(test("4m", "./...")))},
+			steps: []step{inDir("bench", kafka(test("4m", "./...")))},
 			must:  []string{"bench.TestASmallRoundIsRightAndReportsEveryProgram"},
 		},
 		// Last: an engine that has to be started for it changes the machine's network until it ends.
@@ -160,9 +166,9 @@ func seedOf(commit string) string {
 	return fmt.Sprint(100_000 + h.Sum32()%1_000_000)
 }
 
-// inBench moves a step to the module of the comparison.
-func inBench(s step) step {
-	s.dir = "bench"
+// inDir moves a step to the module in a folder.
+func inDir(dir string, s step) step {
+	s.dir = dir
 	return s
 }
 

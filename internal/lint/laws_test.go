@@ -87,7 +87,7 @@ var laws = []law{
 		reason: "what the documentation shows: a user's program, with nothing that a user could not import"},
 	{dir: "bench/...", floor: 7, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: users' programs and their rivals, and who compares them"},
-	{dir: "replay", floor: 6, ours: []string{"internal/simulation/worlds"}, third: []string{"github.com/tetratelabs/wazero"},
+	{dir: "replay", floor: 6, ours: []string{"internal/evidence", "internal/simulation/worlds"}, third: []string{"github.com/tetratelabs/wazero"},
 		reason: "a Go module of its own: runs the compiled simulation as a guest and links nothing of it"},
 	{dir: "integration/...", floor: 6, ours: []string{"*"}, third: []string{kafka},
 		reason: "a Go module of its own: what real brokers need never enters a user's dependency graph"},
