@@ -39,7 +39,7 @@ var spawns = map[string]string{
 	"pipelinetest/crash_process.go": "one process of a crash run; ends with its context, and Crash waits for it",
 	"internal/session/assign.go":    "the watchdog over offsets that stay unstable; ends when none waits or the session closes",
 	"internal/session/commit.go":    "lets a rebalance run while the end of a transaction hangs; ends with the end",
-	"internal/session/session.go":   "closes a client that may hang; bounded by the caller's context",
+	"internal/session/session.go":   "closes a client that may hang, bounded by the caller's context; the census of the group's tasks, ended by Close",
 	"pipeline/gate.go":              "one restore a task; ends with the assignment's token, or hands the task over",
 	".ci/suites/run.go":             "reads what a suite prints; ends with the pipe that the suite's command writes to",
 	"cmd/processor/main.go":         "waits for the second signal; ends with the process",

@@ -69,6 +69,7 @@ func (s *Session) onSynced(assigned map[string][]int32) {
 		}
 	}
 	s.joining.Store(false)
+	s.uncounted.Store(true)
 	select {
 	case s.joined <- struct{}{}:
 	default:

@@ -79,12 +79,14 @@ type Session struct {
 	begun   producer // who the open transaction belongs to
 	promise func(*kgo.Record, error)
 
-	revoked atomic.Bool // the transact session's sticky flag may be set
-	blocked atomic.Bool // a rebalance waits for AllowRebalance
-	woken   atomic.Bool
-	joining atomic.Bool                        // the member is between two generations of the group
-	joined  chan struct{}                      // holds a signal when it is not any more
-	cancel  atomic.Pointer[context.CancelFunc] // ends the running poll
+	revoked   atomic.Bool // the transact session's sticky flag may be set
+	blocked   atomic.Bool // a rebalance waits for AllowRebalance
+	woken     atomic.Bool
+	uncounted atomic.Bool                        // nobody has looked yet whether the generation leaves a task to nobody
+	joining   atomic.Bool                        // the member is between two generations of the group
+	joined    chan struct{}                      // holds a signal when it is not any more
+	ended     context.CancelFunc                 // ends what runs beside the owner; nil before Open
+	cancel    atomic.Pointer[context.CancelFunc] // ends the running poll
 
 	mu       sync.Mutex // guards what callbacks and promises share with the owner
 	grants   map[TaskID]grant
@@ -117,6 +119,9 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	s.gts = gts
 	close(s.opened)
+	beside, ended := context.WithCancel(context.Background())
+	s.ended = ended
+	go s.census(beside)
 	if mutant.On("no-fence-at-start") {
 		return s, nil
 	}
@@ -352,6 +357,9 @@ func (s *Session) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if s.ended != nil {
+		s.ended()
+	}
 	for id, g := range s.grants {
 		if !mutant.On("tokens-outlive-their-session") {
 			g.token.Kill()
