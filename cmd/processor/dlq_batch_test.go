@@ -74,7 +74,7 @@ func TestRedriveWaitsForWhatAnotherMayHaveSent(t *testing.T) {
 	errs := &watched{word: "waiting for the open transaction of another", act: func() { end(kgo.TryCommit) }}
 	c.stderr = errs
 	if code := c.execute(t.Context(), []string{"dlq", "redrive", "--all", "--yes"}); code != exitOK || !strings.Contains(errs.String(), "0 to redrive, 0 redriven now, 1 redriven before") {
-		t.Errorf("exit %d: %s", code, errs.String())
+		t.Fatalf("exit %d: %s", code, errs.String())
 	}
 	if got := readAll(t, b, credits); len(got) != 1 {
 		t.Errorf("sent %d times", len(got))

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/ledger/topology"
 	"github.com/tallystick/tallystick/pipeline"
 	"github.com/tallystick/tallystick/topics"
@@ -181,7 +182,7 @@ func (r *redriveRow) again(letter *kgo.Record, value []byte, sent map[string]boo
 			continue
 		case h.Key == topology.HeaderRedriveOf && at < 0:
 			at = len(out.Headers)
-			if sent[r.letter.Source] { // written by a redrive: it names the first original already
+			if sent[r.letter.Source] || mutant.On("redrive-believes-producers") { // written by a redrive: it names the first original already
 				r.Source = string(h.Value)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/record"
 )
 
@@ -153,6 +154,9 @@ func (b *letterBook) take(r *kgo.Record, keep func(*deadLetter) bool) *deadLette
 // close gives each letter its note.
 func (b *letterBook) close() {
 	for _, l := range b.letters {
+		if mutant.On("redrive-forgets-notes") {
+			continue
+		}
 		l.Redriven = b.notes[l.at.String()]
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/internal/mutant"
 	"github.com/tallystick/tallystick/record"
 )
 
@@ -36,7 +37,7 @@ func (r *redrive) send(ctx context.Context, c *cli, expected int) (*redrivePlan,
 	if _, _, err := producer.ProducerID(ctx); err != nil {
 		return &redrivePlan{}, fmt.Errorf("transactional id %s: %w", redriveID(r.cfg.ApplicationID), err)
 	}
-	scan := &letterScan{client: r.client, topic: r.topic, whole: true, waiting: func(p int32, h *holder) { sayWaiting(c, r.topic, p, h) }}
+	scan := &letterScan{client: r.client, topic: r.topic, whole: !mutant.On("redrive-does-not-wait"), waiting: func(p int32, h *holder) { sayWaiting(c, r.topic, p, h) }}
 	plan, book, err := r.plan(ctx, scan)
 	if err != nil {
 		return plan, err

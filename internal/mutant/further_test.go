@@ -197,5 +197,12 @@ func further() []sabotage {
 			catcher: claim("state", "TestFingerprintChanges", "key codec")},
 		{mutant: "input-dropped-unread", does: "drops an input with records that were never applied",
 			catcher: claim("state", "TestFingerprintChanges", "was dropped with 12 records")},
+
+		{mutant: "redrive-forgets-notes", does: "sends a dead letter again that was sent before",
+			catcher: claim("cmd/processor", "TestASecondRedriveFindsNothingToDo", "Action:")},
+		{mutant: "redrive-believes-producers", does: "takes the source of a redriven letter from its producer",
+			catcher: claim("cmd/processor", "TestRedriveSourceIsNotTakenFromAProducer", "credit-events/1/99")},
+		{mutant: "redrive-does-not-wait", does: "sends a dead letter while another redrive of it is not decided",
+			catcher: claim("cmd/processor", "TestRedriveWaitsForWhatAnotherMayHaveSent", "1 redriven now")},
 	}
 }

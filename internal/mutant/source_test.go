@@ -11,7 +11,7 @@ var asked = regexp.MustCompile(`mutant\.On\("([^"]+)"\)`)
 
 // engine are the folders that may ask for a mutant.
 func engine() []string {
-	return []string{"pipeline", "state", "internal/session", "topics", "record"}
+	return []string{"pipeline", "state", "internal/session", "topics", "record", "cmd/processor"}
 }
 
 // inSource returns the names that the engine asks the switch for, with a file of each.
