@@ -172,7 +172,7 @@ func (x *rounds) readBaseline(name string, s subject) (info BaselineInfo, err er
 	if err != nil {
 		return info, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	body, err := checkedBody(name, f)
 	if err != nil {
 		return info, err

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -209,5 +210,30 @@ func TestABaselineThatIsNotWholeIsRefused(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
 		t.Errorf("%v %v", names, err)
+	}
+}
+
+// A baseline from before inputs were given up leads to no OK over them: nobody can tell what had to become of them.
+func TestABaselineFromBeforeAGapIsNoWayAroundIt(t *testing.T) {
+	w := ordinary()
+	name := w.saved(t, t.TempDir())
+	end := int64(len(w.logs[w.topics.Input][0]))
+	w.feed(0, in{id: "lost", kind: "credit", account: w.accountOn(0, 0), cents: 5}, in{id: "read", kind: "credit", account: w.accountOn(0, 0), cents: 5})
+	w.logs[w.topics.Updates][0] = w.logs[w.topics.Updates][0][:len(w.logs[w.topics.Updates][0])-2]
+	w.append(w.topics.DeadLetters, 0, kgo.Record{Headers: []kgo.RecordHeader{
+		{Key: headerLost, Value: []byte(where(w.topics.Input, 0) + fmt.Sprintf("/%d", end))}, {Key: headerLostNext, Value: fmt.Append(nil, end+1)}, {Key: headerLostBy, Value: []byte("who")}}})
+	w.first[where(w.topics.Input, 0)] = end + 1
+	w.logs[w.topics.Input][0] = w.logs[w.topics.Input][0][end+1:]
+	w.commit()
+	x := w.rounds(tiny(5))
+	defer x.close()
+	if _, err := x.readBaseline(name, w.subject()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // also when asked again
+		_, _, err := x.round(t.Context())
+		if _, undecided := errors.AsType[*UndecidedError](err); !undecided {
+			t.Error(err)
+		}
 	}
 }
