@@ -46,7 +46,7 @@ func (s *site) restart(t *testing.T) {
 	s.p1.Proc.Kill()
 	killed := time.Now()
 	s.p1.Start(t)
-	back := s.committedBy(t, s.p1, killed)
+	back := s.committedBy(t, s.p1.Name, killed)
 	if whole := s.recovered(t, killed); whole.After(back) {
 		back = whole
 	}

@@ -71,7 +71,7 @@ func (s *site) cut(t *testing.T, what string, begin, end func()) {
 	<-time.After(5 * time.Second)
 	end()
 	healed := time.Now()
-	back := s.committedBy(t, s.p1, healed)
+	back := s.committedBy(t, s.p1.Name, healed)
 	if whole := s.recovered(t, healed); whole.After(back) {
 		back = whole
 	}
@@ -89,6 +89,6 @@ func (s *site) freeze(t *testing.T, d time.Duration) {
 	<-time.After(time.Until(stopped.Add(d)))
 	s.p1.Proc.Resume()
 	woken := time.Now()
-	back := s.committedBy(t, s.p1, woken)
+	back := s.committedBy(t, s.p1.Name, woken)
 	s.report(t, figure{"SIGSTOP of 60 s: it commits again after SIGCONT", s.session / 2, back.Sub(woken), s.readers.stoodStill(woken, back)})
 }
