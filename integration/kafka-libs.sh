@@ -24,4 +24,10 @@ if ! cmp -s "$here/pom.xml" "$libs/pom.xml"; then
 	rm -rf "$libs"
 	mv "$libs.new" "$libs"
 fi
+# Kafka's command line tools are no part of a broker, whose class archive holds for exactly the jars above.
+if [ -z "$(ls "$libs"/kafka-tools-[0-9]*.jar "$libs"/tools/kafka-tools-[0-9]*.jar 2>/dev/null)" ]; then
+	libs=$(cd "$libs" && pwd)
+	version=$(sed -n '/<artifactId>kafka_/,/<version>/s:.*<version>\(.*\)</version>.*:\1:p' "$here/pom.xml")
+	(cd / && mvn -q -B dependency:copy "-Dartifact=org.apache.kafka:kafka-tools:$version" "-DoutputDirectory=$libs/tools" >&2)
+fi
 cd "$libs" && pwd
