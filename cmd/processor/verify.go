@@ -21,6 +21,7 @@ type auditOptions struct {
 	patience time.Duration
 	start    map[int32]int64
 	raw      bool
+	alive    time.Duration // bound of liveness; 0: not asked
 	memory   byteSize
 	spillDir string
 	baseline string // file to go on from
@@ -45,6 +46,7 @@ func newVerify(c *cli) *cobra.Command {
 	keyFlags(cmd, "application.id", "dedupe.window", "accounts.auto_create")
 	cmd.Flags().DurationVar(&o.patience, "patience", 40*time.Second, "how long to wait for an open transaction or a silent broker")
 	cmd.Flags().StringSliceVar(&start, "start", nil, "partition=offset of the first event to judge, for a job that began with auto.offset.reset=latest")
+	cmd.Flags().DurationVar(&o.alive, "liveness", 0, "ask whether a running job processes what stands in its input within this time; exit 3 when it does not")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "read the logs a second time with control records and aborted transactions: aborted-read, torn, flicker")
 	cmd.Flags().Var(&o.memory, "memory", "what event ids may take of it before they are sorted on disk; the process needs about 250MiB more, and 400 bytes an account")
 	cmd.Flags().StringVar(&o.spillDir, "spill-dir", "", "folder for that; default the system's for temporary files. Nothing is left in it")
@@ -89,6 +91,8 @@ func (o *auditOptions) check() error {
 		return usageErrorf("--memory: %s is too little: give at least 1MiB", o.memory.String())
 	case o.raw && (o.baseline != "" || o.write != "" || o.follow.on):
 		return usageErrorf("--raw reads whole logs and does not go with --follow, --baseline or --write-baseline: run it on its own")
+	case o.alive < 0 || o.alive > 0 && o.follow.on:
+		return usageErrorf("--liveness %v: give a positive time, and no --follow, which has its own rounds", o.alive)
 	case o.follow.on && o.follow.interval < time.Second:
 		return usageErrorf("--interval: %v is too short: give at least 1s", o.follow.interval)
 	}
@@ -211,6 +215,7 @@ func (o *auditOptions) checker(ctx context.Context, cfg Config) (verify.Config, 
 		Patience:      o.patience,
 		Start:         o.start,
 		Raw:           o.raw,
+		Liveness:      o.alive,
 		Memory:        int64(o.memory),
 		SpillDir:      o.spillDir,
 		Baseline:      o.baseline,
@@ -246,6 +251,9 @@ func reportText(r verify.Report, err error) string {
 	for _, o := range r.OpenTransactions {
 		rows = append(rows, []string{"still open", fmt.Sprintf("%s/%d from offset %d to %d: not judged", o.Topic, o.Partition, o.Stable, o.End)})
 	}
+	if r.Alive != nil {
+		rows = append(rows, []string{"liveness", aliveText(r)})
+	}
 	if r.Raw != nil {
 		rows = append(rows, []string{"raw", fmt.Sprintf("%s records, %s of control; transactions by partition: %s committed, %s aborted, %s open",
 			thousands(r.Raw.Records), thousands(r.Raw.Controls), thousands(r.Raw.Committed), thousands(r.Raw.Aborted), thousands(r.Raw.Open))})
@@ -256,6 +264,17 @@ func reportText(r verify.Report, err error) string {
 		text += v.String() + "\n"
 	}
 	return text
+}
+
+// aliveText says how the job kept up with its input.
+func aliveText(r verify.Report) string {
+	switch {
+	case r.Alive.Members == 0:
+		return "not judged: the group has no members, so nobody claims to run"
+	case r.Counts[verify.Liveness] > 0:
+		return fmt.Sprintf("%s, and inputs wait for longer than %v", plural(r.Alive.Members, "member"), r.Alive.Bound)
+	}
+	return fmt.Sprintf("%s, all that stood in the input was processed in %s of %v", plural(r.Alive.Members, "member"), milliseconds(r.Alive.Took), r.Alive.Bound)
 }
 
 func resultText(r verify.Report, err error) string {

@@ -46,12 +46,12 @@ func TestVerifyExitsByWhatItFinds(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, stdout, stderr)
 	}
 	cli, stdout, stderr = newTestCLI()
-	code := cli.execute(t.Context(), append(flags, "-o", "json", "--raw"))
+	code := cli.execute(t.Context(), append(flags, "-o", "json", "--raw", "--liveness", "2s"))
 	var r struct {
 		verify.Report
 		Result string
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || code != exitOK || r.Inputs != 300 || !r.OK() || r.Result != "ok" || r.Raw == nil || r.Raw.Committed == 0 {
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || code != exitOK || r.Inputs != 300 || !r.OK() || r.Result != "ok" || r.Raw == nil || r.Raw.Committed == 0 || r.Alive == nil || r.Alive.Members != 0 {
 		t.Errorf("exit %d, %v: %s%s", code, err, stdout, stderr)
 	}
 
@@ -91,6 +91,7 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 		{[]string{"--application-id", "nobody"}, exitNotFound, "nobody-"},
 		{[]string{"--start", "0:12"}, exitUsage, `"0:12" is not partition=offset`},
 		{[]string{"--start", "-1=12"}, exitUsage, "not partition=offset"},
+		{[]string{"--liveness", "-1s"}, exitUsage, "give a positive time"},
 		{[]string{"--memory", "1000KiB"}, exitUsage, "1000KiB is too little"},
 		{[]string{"--memory", "lots"}, exitUsage, "use 512MiB, 2GiB"},
 	} {
@@ -165,13 +166,13 @@ func TestStartOffsets(t *testing.T) {
 func TestReportTextNamesEverything(t *testing.T) {
 	r := verify.Report{
 		App: "ledger", Partitions: 1, Inputs: 1234, Applied: 1200, Rejected: map[string]int64{"overflow": 2, "unknown_account": 2, "account_closed": 9},
-		Duplicates: 3, DeadLetters: map[string]int64{}, AppliedAgain: 1, MendedLetters: 2, Raw: &verify.Raw{Records: 9000, Controls: 12, Committed: 7, Aborted: 4, Open: 1}, Sums: map[string]verify.Sum{"INR": {Credits: "2.00", Debits: "1.00", Balances: "1.01"}},
+		Duplicates: 3, DeadLetters: map[string]int64{}, AppliedAgain: 1, MendedLetters: 2, Alive: &verify.Alive{Bound: 30e9, Members: 0}, Raw: &verify.Raw{Records: 9000, Controls: 12, Committed: 7, Aborted: 4, Open: 1}, Sums: map[string]verify.Sum{"INR": {Credits: "2.00", Debits: "1.00", Balances: "1.01"}},
 		OpenTransactions: []verify.OpenTransaction{{Topic: "ledger-updates", Partition: 1, Stable: 7, End: 9}},
 		Violations:       []verify.Violation{{Verdict: verify.Money, Text: "INR differs"}}, Counts: map[verify.Verdict]int64{verify.Money: 1},
 	}
 	text := reportText(r, nil)
 	for _, want := range []string{"1,234 in 1 partition", "13: account_closed 9, overflow 2, unknown_account 2", "whose dedupe.window had passed", "2: wrong by today's rules, redriven since and settled",
-		"9,000 records, 12 of control; transactions by partition: 7 committed, 4 aborted, 1 open",
+		"not judged: the group has no members", "9,000 records, 12 of control; transactions by partition: 7 committed, 4 aborted, 1 open",
 		"credits 2.00 − debits 1.00 = balances 1.01", "ledger-updates/1 from offset 7 to 9", "VIOLATED: money 1", "\nmoney: INR differs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

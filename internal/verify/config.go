@@ -47,6 +47,8 @@ type Config struct {
 	// WriteBaseline is the file that a later audit can go on from. It is written at the end, when everything holds, whole or
 	// not at all, and may be Baseline itself.
 	WriteBaseline string
+	// Liveness is how long what stands in the input may wait while the group has members; zero does not ask.
+	Liveness time.Duration
 	// Progress is told now and then how far the judgement is, in offsets of the input. It is never called concurrently.
 	Progress func(done, total int64)
 }
@@ -119,8 +121,8 @@ func (c Config) validate() error {
 	if c.Memory < leastMemory {
 		errs = append(errs, fmt.Errorf("config: Memory is %d bytes: give at least %d", c.Memory, leastMemory))
 	}
-	if c.Patience < 0 || c.Workers < 0 {
-		errs = append(errs, fmt.Errorf("config: Patience is %v and Workers %d: neither may be negative", c.Patience, c.Workers))
+	if c.Patience < 0 || c.Workers < 0 || c.Liveness < 0 {
+		errs = append(errs, fmt.Errorf("config: Patience is %v, Workers %d and Liveness %v: none may be negative", c.Patience, c.Workers, c.Liveness))
 	}
 	return errors.Join(errs...)
 }

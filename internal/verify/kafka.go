@@ -101,8 +101,13 @@ func (k *kafka) detail(ctx context.Context, topic string, refresh bool) (kadm.To
 
 // offset asks the leader for a partition's start or end, in read_uncommitted: the high watermark.
 func (k *kafka) offset(ctx context.Context, topic string, partition int32, timestamp int64) (offset int64, err error) {
+	return k.offsetAs(ctx, rawView, topic, partition, timestamp)
+}
+
+// offsetAs is offset with a choice of what counts as the end: to committedOnly it is the last stable offset.
+func (k *kafka) offsetAs(ctx context.Context, v view, topic string, partition int32, timestamp int64) (offset int64, err error) {
 	err = k.retry(ctx, func() error {
-		offset, err = k.offsetOnce(ctx, topic, partition, timestamp)
+		offset, err = k.offsetOnce(ctx, v, topic, partition, timestamp)
 		return err
 	})
 	if err != nil {
@@ -116,12 +121,13 @@ const (
 	atEnd   = -1
 )
 
-func (k *kafka) offsetOnce(ctx context.Context, topic string, partition int32, timestamp int64) (int64, error) {
+func (k *kafka) offsetOnce(ctx context.Context, v view, topic string, partition int32, timestamp int64) (int64, error) {
 	p := kmsg.NewListOffsetsRequestTopicPartition()
 	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = partition, timestamp, -1
 	t := kmsg.NewListOffsetsRequestTopic()
 	t.Topic, t.Partitions = topic, []kmsg.ListOffsetsRequestTopicPartition{p}
 	req := kmsg.NewPtrListOffsetsRequest()
+	req.IsolationLevel = int8(v)
 	req.ReplicaID, req.Topics = -1, []kmsg.ListOffsetsRequestTopic{t}
 	resp, err := req.RequestWith(ctx, k.client)
 	if err != nil {

@@ -68,10 +68,11 @@ type Report struct {
 	Records          int64             `json:"records"`            // read in all
 	Baseline         *BaselineInfo     `json:"baseline,omitempty"` // nil when the whole history was judged
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`
-	Violations       []Violation       `json:"violations"`       // the first MaxShown of each verdict in each partition
-	Counts           map[Verdict]int64 `json:"violation_counts"` // all of them
-	Armed            []Verdict         `json:"verdicts"`         // that were looked for
-	Raw              *Raw              `json:"raw,omitempty"`    // nil unless in raw mode
+	Violations       []Violation       `json:"violations"`         // the first MaxShown of each verdict in each partition
+	Counts           map[Verdict]int64 `json:"violation_counts"`   // all of them
+	Armed            []Verdict         `json:"verdicts"`           // that were looked for
+	Raw              *Raw              `json:"raw,omitempty"`      // nil unless in raw mode
+	Alive            *Alive            `json:"liveness,omitempty"` // nil unless asked for
 	Took             time.Duration     `json:"took_ns"`
 }
 

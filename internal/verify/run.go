@@ -28,6 +28,11 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	} else {
 		report, err = j.auditFromBaseline(ctx)
 	}
+	if cfg.Liveness > 0 {
+		report.Armed = Verdicts(cfg.Raw, true)
+		err = errors.Join(err, liveness(ctx, j.k, cfg.Topics.Input, j.input, cfg.Liveness, &report))
+		report.sort()
+	}
 	cfg.Progress(j.total, j.total)
 	report.App, report.Partitions, report.Took = cfg.App, int(j.input), time.Since(began)
 	return report, err
