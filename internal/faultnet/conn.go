@@ -25,8 +25,10 @@ type conn struct {
 	late    [][]byte              // requests that sit in the socket, oldest first; nil when none does
 	closed  bool
 
-	reading sync.Mutex // one reads at a time: the client, or who waits for an answer that is to be lost
-	buf     []byte     // rest of the answer being read
+	// reading holds a token while one reads: the client, or who waits for an answer that is to be lost. It is no mutex: the second
+	// waits for as long as the network does, and a bubble's clock stands still while somebody waits in a mutex.
+	reading chan struct{}
+	buf     []byte // rest of the answer being read
 }
 
 // expectation is what is known of an answer before it comes.
@@ -125,8 +127,8 @@ func (c *conn) sendInVain(b []byte, then func()) (int, error) {
 // await reads until an answer comes, or the network's patience is over. The answers before it are lost too.
 func (c *conn) await(correlation int32) {
 	_ = c.Conn.SetReadDeadline(time.Now().Add(c.n.Patience))
-	c.reading.Lock()
-	defer c.reading.Unlock()
+	c.reading <- struct{}{}
+	defer func() { <-c.reading }()
 	for {
 		f, err := c.frame()
 		if err != nil || len(f) >= 8 && int32(binary.BigEndian.Uint32(f[4:])) == correlation {
@@ -172,8 +174,8 @@ func (c *conn) expect(key kmsg.Key, version int16, b []byte, o Order) {
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
-	c.reading.Lock()
-	defer c.reading.Unlock()
+	c.reading <- struct{}{}
+	defer func() { <-c.reading }()
 	if len(c.buf) == 0 {
 		frame, err := c.frame()
 		if err != nil {

@@ -50,7 +50,7 @@ func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: inner, n: n, waiting: map[int32]expectation{}}
+	c := &conn{Conn: inner, n: n, waiting: map[int32]expectation{}, reading: make(chan struct{}, 1)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cut {
