@@ -172,7 +172,7 @@ func further() []sabotage {
 		{mutant: "failed-record-moves-time", does: "lets a failed record move stream time",
 			catcher: claim("pipeline", "TestStreamTimeMovesWithAppliedRecordsOnly", "a failed record moved stream time")},
 		{mutant: "conflict-is-duplicate", does: "takes other content under an old id for a duplicate",
-			catcher: story("restart", "lost", "chain", "ghost", "state", "duplicate")},
+			catcher: story("restart", "lost", "chain", "ghost", "state", "duplicate", "aborted-read", "torn")},
 		{mutant: "expired-is-new", does: "applies an event that is older than the window",
 			catcher: claim("state", "TestVerdictsByStreamTime", "new, want expired")},
 		{mutant: "id-dies-with-its-stamp", does: "lets an old stamp shorten the life of an id",
