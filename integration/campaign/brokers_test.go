@@ -7,12 +7,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
+	"github.com/tallystick/tallystick/topics"
 )
 
 func brokerKinds() []kind {
 	return []kind{
 		{name: "broker-kill", weight: 1, do: brokerKill,
 			expect: "SIGKILL of a broker, started again at once"},
+		{name: "state-leader-kill", weight: 1, do: leaderKill,
+			expect: "SIGKILL of the broker that leads a partition of the state topic"},
+		{name: "group-coordinator-kill", weight: 1, do: groupCoordinatorKill,
+			expect: "SIGKILL of the group's coordinator"},
+		{name: "transaction-coordinator-kill", weight: 1, do: transactionCoordinatorKill,
+			expect: "SIGKILL of the coordinator of a worker's transactions"},
 		{name: "broker-stop", weight: 1, do: brokerStop,
 			expect: "SIGSTOP of a broker for up to 4 s, then SIGCONT"},
 		{name: "broker-restart", weight: 1, do: brokerRestart,
@@ -36,6 +43,23 @@ func (r *round) lose(t *testing.T, b *kafkatest.Broker, o *outcome) {
 }
 
 func brokerKill(t *testing.T, r *round, o *outcome) { r.lose(t, r.broker(), o) }
+
+func leaderKill(t *testing.T, r *round, o *outcome) {
+	r.lose(t, r.kafka.Leader(t, topics.StateTopic(app, "post"), int32(r.rng.IntN(partitions))), o)
+}
+
+func groupCoordinatorKill(t *testing.T, r *round, o *outcome) {
+	r.lose(t, r.kafka.GroupCoordinator(t, app), o)
+}
+
+func transactionCoordinatorKill(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	id := app + "-" + r.worker(v)
+	b := r.kafka.TransactionCoordinator(t, id)
+	r.awaitOpen(t, v)
+	r.lose(t, b, o)
+	o.say(", of %s", id)
+}
 
 func brokerStop(t *testing.T, r *round, o *outcome) {
 	b := r.broker()

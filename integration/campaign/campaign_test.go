@@ -38,6 +38,9 @@ func TestCampaign(t *testing.T) {
 		all = append(all, c.round(t, command, n, min(c.faults-n, roundFaults))...)
 	}
 	t.Logf("counts: faults=%d, %s", len(all), counts(all))
+	if !t.Failed() && (len(all) == 0 || all[0].Number == 0) { // a run that goes on begins somewhere in the bag
+		leastOfBag(t, c.kinds, all)
+	}
 }
 
 // first is the number behind what has been done.
@@ -131,4 +134,21 @@ func counts(all []results.Fault) string {
 		parts = append(parts, fmt.Sprintf("%s=%d", k, n[k]))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// leastOfBag is what a run of at least one whole bag must have done: each kind as often as it lies in the bag.
+func leastOfBag(t *testing.T, kinds []kind, all []results.Fault) {
+	t.Helper()
+	if len(all) < len(bagOf(kinds)) {
+		return
+	}
+	n := map[string]int{}
+	for _, f := range all {
+		n[f.Kind]++
+	}
+	for _, k := range kinds {
+		if n[k.name] < k.weight {
+			t.Errorf("%d faults of kind %s in %d, want at least %d", n[k.name], k.name, len(all), k.weight)
+		}
+	}
 }

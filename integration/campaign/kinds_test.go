@@ -32,7 +32,7 @@ func (o *outcome) say(format string, args ...any) { o.detail += fmt.Sprintf(form
 
 // kinds is the bag: each kind is in it as often as its weight says.
 func kinds() []kind {
-	return slices.Concat(processKinds(), brokerKinds(), contentKinds(), groupKinds())
+	return slices.Concat(processKinds(), networkKinds(), brokerKinds(), contentKinds(), groupKinds())
 }
 
 // only are the kinds with these names; all of them when there is no name.

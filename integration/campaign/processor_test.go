@@ -88,6 +88,7 @@ type instance struct {
 	argv []string
 	log  string
 	dir  string             // its state folder
+	door *kafkatest.Proxy   // through which it reaches the brokers
 	proc *kafkatest.Process // nil while it is meant to be down
 	from time.Time          // when proc began
 }

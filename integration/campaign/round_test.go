@@ -46,7 +46,11 @@ func startRound(t *testing.T, c command, seed uint64) *round {
 	c.mustRun(t, k.Seeds(), patience, "topics", "apply", "--topics-allow", allowed)
 	r.commits = followCommits(t, k.Seeds())
 	for n := range instances {
-		r.all = append(r.all, c.newInstance(t, fmt.Sprintf("p%d", n+1), k.Seeds()))
+		name := fmt.Sprintf("p%d", n+1)
+		door := k.Door(t, name)
+		i := c.newInstance(t, name, door.Seeds())
+		i.door = door
+		r.all = append(r.all, i)
 	}
 	for _, i := range r.all[:3] {
 		i.start(t)

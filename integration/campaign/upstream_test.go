@@ -23,7 +23,7 @@ const (
 	partitions = 6
 
 	batchEvery  = 60 * time.Millisecond
-	batchEvents = 24
+	batchEvents = 60
 	// attempt is what a transaction of the upstream may take before it is given up and looked up in the journal.
 	attempt = 8 * time.Second
 )

@@ -1,0 +1,133 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/integration/kafkatest"
+)
+
+func networkKinds() []kind {
+	return []kind{
+		{name: "commit-answer-lost", weight: 1, do: once(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DropResponse}),
+			expect: "EndTxn is applied and its answer lost"},
+		{name: "commit-request-lost", weight: 1, do: once(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DropRequest}),
+			expect: "EndTxn never arrives"},
+		{name: "commit-answers-hang", weight: 1, do: during(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.HangResponse}),
+			expect: "every EndTxn of some seconds is applied and none is answered"},
+		{name: "commit-requests-hang", weight: 1, do: during(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.Hang}),
+			expect: "no EndTxn of some seconds arrives, and none is answered"},
+		{name: "commit-late", weight: 1, do: once(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DelayRequest, Delay: 5 * time.Second}),
+			expect: "an EndTxn arrives five seconds late, out of a socket"},
+		{name: "commit-false-error", weight: 1, do: once(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.AnswerError, Code: kerr.UnknownServerError.Code}),
+			expect: "EndTxn is applied and answered with an error"},
+		{name: "offsets-answer-lost", weight: 1, do: once(kafkatest.Fault{Key: kmsg.TxnOffsetCommit, Deed: kafkatest.DropResponse}),
+			expect: "TxnOffsetCommit is applied and its answer lost"},
+		{name: "produce-lost", weight: 1, do: once(kafkatest.Fault{Key: kmsg.Produce, Deed: kafkatest.DropRequest}),
+			expect: "a Produce of the transaction never arrives"},
+		{name: "heartbeats-lost", weight: 1, do: heartbeatsLost,
+			expect: "no heartbeat arrives for longer than the session: the member is expelled and joins again"},
+		{name: "kill-at-step", weight: 3, do: killAtStep,
+			expect: "SIGKILL exactly before or after a step of the commit: Produce, TxnOffsetCommit, EndTxn"},
+		{name: "net-cut", weight: 1, do: cut,
+			expect: "all connections of a processor are reset"},
+		{name: "net-down", weight: 1, do: through(time.Second, 5*time.Second, (*kafkatest.Proxy).Down),
+			expect: "a processor reaches no broker for up to 5 s"},
+		{name: "net-requests-stop", weight: 1, do: through(time.Second, 6*time.Second, func(p *kafkatest.Proxy) { p.Freeze(kafkatest.Requests) }),
+			expect: "one way: nothing reaches the brokers for up to 6 s, then all of it"},
+		{name: "net-answers-stop", weight: 1, do: through(time.Second, 6*time.Second, func(p *kafkatest.Proxy) { p.Freeze(kafkatest.Responses) }),
+			expect: "the other way: nothing comes back for up to 6 s, then all of it"},
+		{name: "net-slow", weight: 1, do: through(time.Second, 3*time.Second, func(p *kafkatest.Proxy) { p.Delay(150 * time.Millisecond) }),
+			expect: "every request takes 150 ms longer for up to 3 s"},
+	}
+}
+
+// hit waits until a request was hit; a victim without work may send none, and the fault is then healed unmet.
+func (r *round) hit(t *testing.T, in *kafkatest.Injected) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	return kafkatest.Poll(ctx, func(context.Context) error {
+		if in.Hits() == 0 {
+			return errors.New("no such request yet")
+		}
+		return nil
+	}) == nil
+}
+
+// once hits one request of a victim.
+func once(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
+	return func(t *testing.T, r *round, o *outcome) {
+		v := r.victim()
+		f.Times = 1
+		in := v.door.Inject(f)
+		met := r.hit(t, in)
+		o.now()
+		<-time.After(f.Delay)
+		v.door.Heal()
+		o.say("%s, met %v", v.name, met)
+	}
+}
+
+// during hits all requests of a victim for some seconds.
+func during(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
+	return func(t *testing.T, r *round, o *outcome) {
+		v := r.victim()
+		in := v.door.Inject(f)
+		r.hit(t, in)
+		r.pause(time.Second, 5*time.Second)
+		v.door.Heal()
+		o.now()
+		o.say("%s, %d requests", v.name, in.Hits())
+	}
+}
+
+// through does something to a victim's network for a while.
+func through(least, most time.Duration, what func(*kafkatest.Proxy)) func(*testing.T, *round, *outcome) {
+	return func(t *testing.T, r *round, o *outcome) {
+		v := r.victim()
+		what(v.door)
+		r.pause(least, most)
+		v.door.Heal()
+		o.now()
+		o.say("%s", v.name)
+	}
+}
+
+func heartbeatsLost(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	v.door.Inject(kafkatest.Fault{Key: kmsg.Heartbeat, Deed: kafkatest.DropRequest})
+	<-time.After(sessionTimeout + time.Second)
+	v.door.Heal()
+	o.now()
+	o.say("%s", v.name)
+}
+
+func cut(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	r.awaitOpen(t, v)
+	o.now()
+	v.door.Cut()
+	o.say("%s", v.name)
+}
+
+func killAtStep(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	step := []kmsg.Key{kmsg.Produce, kmsg.TxnOffsetCommit, kmsg.EndTxn}[r.rng.IntN(3)]
+	deed, when := kafkatest.DropRequest, "before"
+	if r.rng.IntN(2) == 0 {
+		deed, when = kafkatest.DropResponse, "after"
+	}
+	in := v.door.Inject(kafkatest.Fault{Key: step, Deed: deed, Times: 1, Then: v.proc.Kill})
+	met := r.hit(t, in)
+	o.now()
+	v.kill()
+	v.door.Heal()
+	v.start(t)
+	o.say("%s %s %s, met %v", v.name, when, step.Name(), met)
+}

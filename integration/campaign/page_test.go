@@ -1,0 +1,71 @@
+package campaign
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const page = "../../docs/verification.md"
+
+var named = regexp.MustCompile("`(Test\\w+)` \\(([\\w/]+)\\)")
+
+// What the page says of a fault is what the campaign expects of it, and the tests that it names for other faults are there.
+func TestThePageHasEveryKindAndEveryTestThatItNames(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds() {
+		if row := fmt.Sprintf("| %s | %s |\n", k.name, k.expect); !strings.Contains(string(text), row) {
+			t.Errorf("docs/verification.md has no row\n%s", row)
+		}
+	}
+	tests := named.FindAllStringSubmatch(string(text), -1)
+	for _, m := range tests {
+		if !defined(t, m[2], m[1]) {
+			t.Errorf("docs/verification.md names %s, which is not in %s", m[1], m[2])
+		}
+	}
+	if len(tests) == 0 {
+		t.Error("docs/verification.md names no test for what the campaign does not do")
+	}
+}
+
+func defined(t *testing.T, folder, test string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "func "+test+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAFaultOfASeedIsAlwaysTheSame(t *testing.T) {
+	seen := map[string]int{}
+	bag := len(bagOf(kinds()))
+	for n := range bag {
+		a, b := planOf(kinds(), 7, n), planOf(kinds(), 7, n)
+		if a.kind.name != b.kind.name || (a.with == nil) != (b.with == nil) || a.rng.Uint64() != b.rng.Uint64() {
+			t.Errorf("fault %d is %s once and %s then", n, a.kind.name, b.kind.name)
+		}
+		seen[a.kind.name]++
+	}
+	for _, k := range kinds() {
+		if seen[k.name] != k.weight {
+			t.Errorf("%s comes %d times in a bag of %d, want %d", k.name, seen[k.name], bag, k.weight)
+		}
+	}
+}
