@@ -28,14 +28,13 @@ replay: ## a seed exactly, each byte the same: SEED= JOB=ledger|TwoInputs|TwoHop
 	cd replay && go run . -seed $(SEED) -job "$(JOB)" -schedule $(SCHEDULE) -schedules $(SCHEDULES) $(if $(TWICE),-twice)
 
 FAULTS ?= 60
-SEED ?= 1
-RESULTS ?= $(CURDIR)/campaign.jsonl
-campaign: ## faults on a real three-broker Kafka: FAULTS=how many of SEED, results appended to RESULTS; goes on where it ended
-	cd integration && KAFKA_LIBS=$$(./kafka-libs.sh) CAMPAIGN_FAULTS=$(FAULTS) CAMPAIGN_SEED=$(SEED) CAMPAIGN_RESULTS=$(RESULTS) \
+campaign campaign-summary: files = $(abspath $(or $(RESULTS),campaign.jsonl))
+campaign: ## faults on a real three-broker Kafka: FAULTS=how many of SEED, results appended to RESULTS (campaign.jsonl); goes on where it ended
+	cd integration && KAFKA_LIBS=$$(./kafka-libs.sh) CAMPAIGN_FAULTS=$(FAULTS) CAMPAIGN_SEED=$(SEED) CAMPAIGN_RESULTS=$(files) \
 		go test -count=1 -timeout 24h -run 'TestCampaign$$' -v ./campaign
 
 campaign-summary: ## the table of RESULTS, one or more files of one engine
-	cd integration && go run ./campaign/summary $(RESULTS)
+	cd integration && go run ./campaign/summary $(files)
 
 replay-corpus: ## the interesting seeds that CI replays
 	cd replay && go run . -corpus
