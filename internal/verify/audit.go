@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (a *audit) run(ctx context.Context) error {
 		err = a.walk(ctx, c)
 	}
 	if err == nil {
-		err = a.givenUp()
+		err = cmp.Or(a.inbox.ids.err, a.givenUp()) // of the last inputs: no judgement followed that would have met it
 	}
 	_, undecided := errors.AsType[*UndecidedError](err)
 	if undecided {

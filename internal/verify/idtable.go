@@ -139,12 +139,14 @@ func (t *idTable) fail(err error) {
 	}
 }
 
-// each calls f with every entry, in no order; entries that do not count any more may be among them.
+// each calls f with every entry, in no order; entries that do not count any more may be among them. After an error of the disk,
+// an earlier one too, some are missing.
 func (t *idTable) each(f func(*entry)) error {
 	for i := range t.n {
 		f(t.at(i))
 	}
-	return t.runs.each(f)
+	t.fail(t.runs.each(f))
+	return t.err
 }
 
 // close gives memory and disk back.
