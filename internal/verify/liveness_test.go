@@ -68,6 +68,12 @@ func TestLivenessIsAskedOfAJobThatClaimsToRun(t *testing.T) {
 			}
 			return end
 		}, []int32{1}},
+		"at every look one commit is pending": {one, func(p int32, after time.Duration, end int64) int64 {
+			if int64(after/beat)%4 == int64(p) {
+				return -1
+			}
+			return end
+		}, nil},
 		"only a control record is left": {one, func(_ int32, _ time.Duration, end int64) int64 { return end - 1 }, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
