@@ -108,7 +108,7 @@ func (j *auditedJob) begin() (x *rounds, from *BaselineInfo, err error) {
 func (j *auditedJob) auditFromBaseline(ctx context.Context) (Report, error) {
 	x, from, err := j.begin()
 	if err != nil {
-		return Report{}, err
+		return newReport(false), err
 	}
 	defer x.close()
 	report, _, err := x.round(ctx)
