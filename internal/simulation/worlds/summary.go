@@ -17,10 +17,13 @@ var tallied = []string{
 	"answers with a late marker", "stops amid a commit", "restarts by the supervisor", "members evicted by hand", "violations", Longest,
 }
 
-// Summary is what worlds of one engine came to, as Markdown. It refuses a mixture of engines.
+// Summary is what worlds of one engine came to, as Markdown. It refuses a mixture of engines, and a world that is there twice.
 func Summary(worlds []World) (string, error) {
 	engine, err := evidence.OneEngine(worlds, func(w World) string { return w.Engine })
 	if err != nil {
+		return "", err
+	}
+	if err := once(worlds); err != nil {
 		return "", err
 	}
 	jobs := map[string]*Total{}
@@ -49,6 +52,19 @@ func Summary(worlds []World) (string, error) {
 		b.WriteString(row(kind, names, func(job string) string { return fmt.Sprint(jobs[job].Fault(kind)) }))
 	}
 	return b.String(), nil
+}
+
+// once refuses worlds of which one would be counted twice.
+func once(worlds []World) error {
+	have := map[key]bool{}
+	for _, w := range worlds {
+		k := key{w.Job, w.Seed}
+		if have[k] {
+			return fmt.Errorf("%s seed %d is there twice: name each file once, and files that share no seed", jobName(w.Job), w.Seed)
+		}
+		have[k] = true
+	}
+	return nil
 }
 
 // anomalies says how many worlds were not clean, and which.

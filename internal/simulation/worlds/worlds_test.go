@@ -78,6 +78,13 @@ func TestSummaryCountsSeedsTimeAndAnomalies(t *testing.T) {
 	}
 }
 
+func TestSummaryRefusesAWorldThatIsThereTwice(t *testing.T) {
+	_, err := Summary([]World{world("", 1, nil), world("TwoHops", 1, nil), world("", 1, nil)})
+	if err == nil || !strings.Contains(err.Error(), "ledger seed 1 is there twice") {
+		t.Errorf("a seed was counted twice: %v", err)
+	}
+}
+
 func TestSummaryRefusesTwoEngines(t *testing.T) {
 	other := world("", 2, nil)
 	other.Engine = "e2"
