@@ -2,11 +2,15 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/integration/kafkatest"
@@ -26,14 +30,73 @@ func groupKinds() []kind {
 // worker is a worker of a victim, as it names its member and its transactions.
 func (r *round) worker(v *instance) string { return fmt.Sprintf("%s-%d", v.name, r.rng.IntN(2)) }
 
-func memberRemoved(t *testing.T, r *round, o *outcome) {
-	v := r.victim()
-	member := r.worker(v)
-	o.now()
-	_, err := r.adm.LeaveGroup(t.Context(), kadm.LeaveGroup(app).InstanceIDs(member).Reason("the campaign removes it"))
+// memberIDs are the group's ids of the members whose names begin so, by name.
+func (r *round) memberIDs(t *testing.T, prefix string) map[string]string {
+	t.Helper()
+	ids, err := r.members(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	maps.DeleteFunc(ids, func(name, _ string) bool { return !strings.HasPrefix(name, prefix) })
+	return ids
+}
+
+func (r *round) members(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	groups, err := r.adm.DescribeGroups(ctx, app)
+	if err = errors.Join(err, groups[app].Err); err != nil {
+		return nil, err
+	}
+	ids := map[string]string{}
+	for _, m := range groups[app].Members {
+		if m.InstanceID != nil {
+			ids[*m.InstanceID] = m.MemberID
+		}
+	}
+	return ids, nil
+}
+
+// without is what of the members is not there any more under the same id.
+func without(before, now map[string]string) map[string]string {
+	gone := map[string]string{}
+	for name, id := range before {
+		if now[name] != id {
+			gone[name] = id
+		}
+	}
+	return gone
+}
+
+// joined says who of the members that were expelled is not back under another id.
+func (r *round) joined(ctx context.Context, expelled map[string]string) error {
+	now, err := r.members(ctx)
+	if err != nil {
+		return err
+	}
+	for name, was := range expelled {
+		if id := now[name]; id == "" || id == was {
+			return fmt.Errorf("%s, which was expelled as %q, is %q", name, was, id)
+		}
+	}
+	return nil
+}
+
+func memberRemoved(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	member := r.worker(v)
+	before := r.memberIDs(t, member)
+	o.now()
+	answers, err := r.adm.LeaveGroup(t.Context(), kadm.LeaveGroup(app).InstanceIDs(member).Reason("the campaign removes it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errors.Is(answers[member].Err, kerr.UnknownMemberID) { // it is just joining
+		o.missed()
+	} else if answers[member].Err != nil {
+		t.Fatal(answers[member].Err)
+	}
+	o.then = func(ctx context.Context) error { return r.joined(ctx, before) }
 	o.say("%s", member)
 }
 

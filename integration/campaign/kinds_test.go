@@ -1,11 +1,14 @@
 package campaign
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tallystick/tallystick/integration/campaign/results"
 )
 
 // A kind is one fault by name.
@@ -23,9 +26,13 @@ type outcome struct {
 	from    time.Time // from when recovery counts: the fault, or the end of one that lasts; set to its begin
 	verdict string    // unless the test fails; set to survived
 	detail  string
+	then    func(context.Context) error // what must come true once the job has recovered; nil: nothing more
 }
 
 func (o *outcome) now() { o.from = time.Now() }
+
+// missed says that what was to be broken never came by.
+func (o *outcome) missed() { o.verdict = results.Missed }
 
 // say adds to the detail of the line.
 func (o *outcome) say(format string, args ...any) { o.detail += fmt.Sprintf(format, args...) }

@@ -47,17 +47,20 @@ func networkKinds() []kind {
 	}
 }
 
-// hit waits until a request was hit; a victim without work may send none, and the fault is then healed unmet.
-func (r *round) hit(t *testing.T, in *kafkatest.Injected) bool {
+// hit waits until a request was hit; a victim without work may send none, and the fault has then met nothing.
+func (r *round) hit(t *testing.T, in *kafkatest.Injected, o *outcome) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	return kafkatest.Poll(ctx, func(context.Context) error {
+	err := kafkatest.Poll(ctx, func(context.Context) error {
 		if in.Hits() == 0 {
 			return errors.New("no such request yet")
 		}
 		return nil
-	}) == nil
+	})
+	if err != nil {
+		o.missed()
+	}
 }
 
 // once hits one request of a victim.
@@ -66,11 +69,11 @@ func once(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
 		v := r.victim()
 		f.Times = 1
 		in := v.door.Inject(f)
-		met := r.hit(t, in)
+		r.hit(t, in, o)
 		o.now()
 		<-time.After(f.Delay)
 		v.door.Heal()
-		o.say("%s, met %v", v.name, met)
+		o.say("%s", v.name)
 	}
 }
 
@@ -79,7 +82,7 @@ func during(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
 	return func(t *testing.T, r *round, o *outcome) {
 		v := r.victim()
 		in := v.door.Inject(f)
-		r.hit(t, in)
+		r.hit(t, in, o)
 		r.pause(time.Second, 5*time.Second)
 		v.door.Heal()
 		o.now()
@@ -101,11 +104,17 @@ func through(least, most time.Duration, what func(*kafkatest.Proxy)) func(*testi
 
 func heartbeatsLost(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	v.door.Inject(kafkatest.Fault{Key: kmsg.Heartbeat, Deed: kafkatest.DropRequest})
+	before := r.memberIDs(t, v.name)
+	in := v.door.Inject(kafkatest.Fault{Key: kmsg.Heartbeat, Deed: kafkatest.DropRequest})
 	<-time.After(sessionTimeout + time.Second)
+	expelled := without(before, r.memberIDs(t, v.name))
 	v.door.Heal()
 	o.now()
-	o.say("%s", v.name)
+	if len(expelled) == 0 {
+		o.missed()
+	}
+	o.then = func(ctx context.Context) error { return r.joined(ctx, expelled) }
+	o.say("%s, %d heartbeats, %d members", v.name, in.Hits(), len(expelled))
 }
 
 func cut(t *testing.T, r *round, o *outcome) {
@@ -124,10 +133,10 @@ func killAtStep(t *testing.T, r *round, o *outcome) {
 		deed, when = kafkatest.DropResponse, "after"
 	}
 	in := v.door.Inject(kafkatest.Fault{Key: step, Deed: deed, Times: 1, Then: v.proc.Kill})
-	met := r.hit(t, in)
+	r.hit(t, in, o)
 	o.now()
 	v.kill()
 	v.door.Heal()
 	v.start(t)
-	o.say("%s %s %s, met %v", v.name, when, step.Name(), met)
+	o.say("%s %s %s", v.name, when, step.Name())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,18 +221,23 @@ func storm(t *testing.T, r *round, o *outcome) {
 // twin starts a second process of a live name. Whichever ends must say why; the name goes on.
 func twin(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
+	before := v.logged(t)
 	second, err := v.launch()
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := v.proc
+	ended := second
 	select {
 	case <-first.Done():
-		v.proc, v.from = second, time.Now()
+		ended, v.proc, v.from = first, second, time.Now()
 	case <-second.Done():
 	case <-time.After(patience):
 		second.Kill()
 		t.Fatalf("two processes of %s live side by side for %v", v.name, patience)
+	}
+	if said := v.logged(t)[len(before):]; ended.ExitCode() != 1 || !strings.Contains(said, "is in use by process") {
+		t.Fatalf("%s: exit code %d of a twin, want 1 and the reason in\n%s", v.name, ended.ExitCode(), said)
 	}
 	o.now()
 	o.say("%s", v.name)

@@ -182,6 +182,16 @@ func (i *instance) drain(t *testing.T) {
 	i.proc = nil
 }
 
+// logged is all that its processes have said.
+func (i *instance) logged(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(i.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 func (i *instance) tail() string {
 	b, err := os.ReadFile(i.log)
 	if err != nil {

@@ -128,6 +128,9 @@ func (r *round) fault(t *testing.T, p plan) results.Fault {
 		}
 		p.kind.do(t, r, o)
 		at := r.awaitRecovery(t, o.from)
+		if o.then != nil {
+			kafkatest.Within(t, patience, "what the fault is to lead to", o.then)
+		}
 		f.Recovery, f.Stood, f.Detail = at.Sub(o.from), r.commits.stood(began, at), o.detail
 		r.whole(t)
 		f.Verdict = o.verdict

@@ -14,6 +14,7 @@ const (
 	Survived = "survived" // the processors went on by themselves
 	Helped   = "helped"   // one stopped with an error that named cause and remedy, and went on once that was followed
 	Failed   = "FAILED"   // neither
+	Missed   = "missed"   // the job went on, and what was to be broken never came by: it says nothing
 )
 
 // A Fault is one thing that was broken, and what became of it.

@@ -45,12 +45,12 @@ func TestSummaryCountsByKindAndGivesQuantiles(t *testing.T) {
 	for n := range 100 {
 		l.Faults = append(l.Faults, fault("a", n, "kill", time.Duration(n+1)*100*time.Millisecond, Survived))
 	}
-	l.Faults = append(l.Faults, fault("b", 100, "freeze", time.Minute, Failed))
+	l.Faults = append(l.Faults, fault("b", 100, "freeze", time.Minute, Failed), fault("b", 101, "late", time.Hour, Missed))
 	text, err := Summary(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"101 faults in 2 rounds", "1 histories violated, 1 faults not survived", "| kill | 100 | 100 | 0 | 0 | 5.0 | 9.9 | 10.0 | 0.0 |", "| freeze | 1 | 0 | 0 | 1 | – | – | – | 0.0 |"} {
+	for _, want := range []string{"102 faults in 2 rounds", "1 histories violated, 1 faults not survived, 1 that met nothing", "| late | 1 | 0 | 0 | 0 | 1 | – | – | – | 0.0 |", "| kill | 100 | 100 | 0 | 0 | 0 | 5.0 | 9.9 | 10.0 | 0.0 |", "| freeze | 1 | 0 | 0 | 1 | 0 | – | – | – | 0.0 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
@@ -65,6 +65,13 @@ func TestSummaryRefusesMixedEnginesAndNothing(t *testing.T) {
 		if _, err := Summary(l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+func TestSummaryRefusesAFaultThatIsThereTwice(t *testing.T) {
+	l := Log{Rounds: []Round{{Engine: "e", ID: "a"}, {Engine: "e", ID: "b"}}, Faults: []Fault{fault("a", 1, "kill", 0, Survived), fault("b", 1, "kill", 0, Survived)}}
+	if _, err := Summary(l); err == nil || !strings.Contains(err.Error(), "fault 1 of seed 7 is there twice") {
+		t.Errorf("a fault was counted twice: %v", err)
 	}
 }
 

@@ -16,12 +16,32 @@ func Summary(l Log) (string, error) {
 		return "", err
 	}
 	faults := l.Judged()
+	if err := once(faults); err != nil {
+		return "", err
+	}
 	return head(l, faults) + "\n" + table(faults), nil
+}
+
+// once refuses faults of which one would be counted twice.
+func once(faults []Fault) error {
+	type number struct {
+		seed uint64
+		n    int
+	}
+	have := map[number]bool{}
+	for _, f := range faults {
+		k := number{f.Seed, f.Number}
+		if have[k] {
+			return fmt.Errorf("fault %d of seed %d is there twice: name each file once, and files that share no fault", f.Number, f.Seed)
+		}
+		have[k] = true
+	}
+	return nil
 }
 
 // head says what was run and what came of it.
 func head(l Log, faults []Fault) string {
-	var events, aborted, commits, violated, failed, combined int
+	var events, aborted, commits, violated, failed, missed, combined int
 	var cost time.Duration
 	commitsOf, seeds := map[string]bool{}, map[string]bool{}
 	for _, r := range l.Rounds {
@@ -34,17 +54,20 @@ func head(l Log, faults []Fault) string {
 	for _, f := range faults {
 		cost += f.Cost
 		seeds[fmt.Sprint(f.Seed)] = true
-		if f.Verdict == Failed {
+		switch f.Verdict {
+		case Failed:
 			failed++
+		case Missed:
+			missed++
 		}
 		if f.With != "" {
 			combined++
 		}
 	}
 	mean := cost / time.Duration(max(1, len(faults)))
-	return fmt.Sprintf("%d faults in %d rounds, %d of them combined with a second one; %d histories violated, %d faults not survived. Engine %s (commit %s), seeds %s. "+
+	return fmt.Sprintf("%d faults in %d rounds, %d of them combined with a second one; %d histories violated, %d faults not survived, %d that met nothing. Engine %s (commit %s), seeds %s. "+
 		"%d events, %d more in transactions that the upstream aborted, %d commits. Mean cost of a fault %.1f s.\n",
-		len(faults), len(l.Rounds), combined, violated, failed, l.Rounds[0].Engine, strings.Join(slices.Sorted(maps.Keys(commitsOf)), ", "),
+		len(faults), len(l.Rounds), combined, violated, failed, missed, l.Rounds[0].Engine, strings.Join(slices.Sorted(maps.Keys(commitsOf)), ", "),
 		strings.Join(slices.Sorted(maps.Keys(seeds)), ", "), events, aborted, commits, mean.Seconds())
 }
 
@@ -55,7 +78,7 @@ func table(faults []Fault) string {
 		kinds[f.Kind] = append(kinds[f.Kind], f)
 	}
 	var b strings.Builder
-	b.WriteString("| fault | n | survived | helped | failed | recovery p50 | p99 | max | stood max |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | n | survived | helped | failed | missed | recovery p50 | p99 | max | stood max |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		b.WriteString(row(k, kinds[k]))
 	}
@@ -70,12 +93,12 @@ func row(name string, faults []Fault) string {
 	for _, f := range faults {
 		verdicts[f.Verdict]++
 		stood = max(stood, f.Stood)
-		if f.Verdict != Failed {
+		if f.Verdict == Survived || f.Verdict == Helped {
 			recovery = append(recovery, f.Recovery)
 		}
 	}
 	slices.Sort(recovery)
-	return fmt.Sprintf("| %s | %d | %d | %d | %d | %s | %s | %s | %.1f |\n", name, len(faults), verdicts[Survived], verdicts[Helped], verdicts[Failed],
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %s | %s | %s | %.1f |\n", name, len(faults), verdicts[Survived], verdicts[Helped], verdicts[Failed], verdicts[Missed],
 		quantile(recovery, 50), quantile(recovery, 99), quantile(recovery, 100), stood.Seconds())
 }
 
