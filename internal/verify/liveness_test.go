@@ -136,11 +136,11 @@ func TestRunFindsAJobThatStandsStill(t *testing.T) {
 	if v := r.Violations[0]; v.Partition != 2 || !strings.Contains(v.Evidence[0].String(), `"event_id":"2-0"`) {
 		t.Error(v)
 	}
-	cfg.Baseline = t.TempDir() + "/none"
+	cfg.Raw, cfg.Baseline = false, t.TempDir()+"/none"
 	if r, err := Run(t.Context(), cfg); !errors.As(err, new(*BaselineError)) || r.Counts[Liveness] != 1 {
 		t.Errorf("without its baseline: error %v, %v", err, r.Violations)
 	}
-	cfg.Baseline = ""
+	cfg.Raw, cfg.Baseline = true, ""
 	idle.Close()
 	if r, err := Run(t.Context(), cfg); err != nil || !r.OK() || r.Alive.Members != 0 {
 		t.Errorf("error %v, %v, %+v", err, r.Violations, r.Alive)
