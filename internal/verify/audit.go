@@ -58,6 +58,7 @@ type audit struct {
 	foldNext   int64
 	cut        int64 // the first input offset that is not to be judged
 	at         int64 // the input that is being judged
+	ended      error // of rounds: what kept it from judging all, also in the rounds after the one that stopped it
 	report     partitionReport
 }
 

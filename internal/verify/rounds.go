@@ -36,9 +36,11 @@ func newRounds(r rules, h history, partitions int32, workers int) *rounds {
 func (x *rounds) round(ctx context.Context) (report Report, fresh []Violation, err error) {
 	if x.n++; x.n > 1 {
 		for p, a := range x.audits {
-			if !x.stopped[p] {
-				x.audits[p] = a.after()
+			if x.stopped[p] {
+				a.begin = a.judged // what it applied is no more of this round
+				continue
 			}
+			x.audits[p] = a.after()
 		}
 	}
 	sorter := x.r.memory.sorter()
@@ -63,11 +65,13 @@ func (x *rounds) judge(ctx context.Context, t *tallies, sorter *postings) {
 	for range x.workers {
 		wg.Go(func() {
 			for a := range next {
-				if a.posted = sorter; x.stopped[a.p] {
-					t.add(a, nil)
-				} else if !t.broken() {
-					t.add(a, errors.Join(a.run(ctx), a.handOn(1)))
+				if a.posted = sorter; !x.stopped[a.p] {
+					if t.broken() {
+						continue
+					}
+					a.ended = errors.Join(a.run(ctx), a.handOn(1))
 				}
+				t.add(a, a.ended)
 			}
 		})
 	}

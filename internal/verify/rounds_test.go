@@ -223,3 +223,43 @@ func TestRoundsForgetIDsWhoseWindowHasPassed(t *testing.T) {
 		t.Errorf("%d ids and %d buckets are kept, about 300 count", held, len(x.audits[0].inbox.buckets))
 	}
 }
+
+// What a partition applied before it was stopped is still met by the others, whichever has the lower number.
+func TestADoubleCreditOfAStoppedPartitionIsFound(t *testing.T) {
+	w := newWorld(2)
+	x := w.rounds(tiny(1000))
+	defer x.close()
+	w.feed(1, in{id: "a", kind: "credit", account: w.accountOn(1, 0), cents: 5})
+	if _, _, err := x.commitAndRound(t, w); err != nil {
+		t.Fatal(err)
+	}
+	w.feed(1, in{id: "twice", kind: "credit", account: w.accountOn(1, 0), cents: 5}, in{id: "b", kind: "credit", account: w.accountOn(1, 0), cents: 5})
+	w.commit()
+	log := w.logs[w.topics.Updates][1]
+	w.logs[w.topics.Updates][1] = log[:len(log)-1]
+	if r, _, err := x.round(t.Context()); err != nil || r.Counts[Lost] != 1 {
+		t.Fatal(err, r.Violations)
+	}
+	w.feed(0, in{id: "twice", kind: "credit", account: w.accountOn(0, 0), cents: 5})
+	if r, fresh, err := x.commitAndRound(t, w); err != nil || r.Counts[DoubleCredit] != 1 || len(fresh) != 1 {
+		t.Error(err, fresh)
+	}
+}
+
+// A partition that was stopped before all of it could be judged has no sums that could be compared: not in later rounds either.
+func TestAPartitionThatStoppedUndecidedStaysSo(t *testing.T) {
+	w := ordinary()
+	w.drop(w.topics.Updates, 1)
+	w.openFrom(w.topics.Updates, 5)
+	x := w.rounds(tiny(1000))
+	defer x.close()
+	first, fresh, err := x.round(t.Context())
+	if !onlyUndecided(err) || len(fresh) == 0 {
+		t.Fatal(err, fresh)
+	}
+	w.feed(1, in{id: "later", kind: "credit", account: w.accountOn(1, 7), cents: 5})
+	second, fresh, err := x.commitAndRound(t, w)
+	if err == nil || !onlyUndecided(err) || len(fresh) > 0 || !reflect.DeepEqual(second.Counts, first.Counts) {
+		t.Errorf("%v %v\n%v, before %v", err, fresh, second.Counts, first.Counts)
+	}
+}
