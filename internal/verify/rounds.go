@@ -166,9 +166,7 @@ func (a *audit) after() *audit {
 	old := &a.report
 	n.report.inputs, n.report.applied, n.report.duplicates, n.report.records = old.inputs, old.applied, old.duplicates, old.records
 	n.report.rejected, n.report.letters = old.rejected, old.letters
-	if n.mending.n == 0 {
-		n.mending.mended = old.mended
-	}
+	n.mending.mended = max(a.mending.mended, old.mended) // the report has them from the end of a round that was decided
 	for c, t := range old.sums {
 		sum := n.tally(c)
 		sum.credits.merge(&t.credits)

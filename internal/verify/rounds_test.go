@@ -263,3 +263,15 @@ func TestAPartitionThatStoppedUndecidedStaysSo(t *testing.T) {
 		t.Errorf("%v %v\n%v, before %v", err, fresh, second.Counts, first.Counts)
 	}
 }
+
+func TestMendedLettersAreCountedThroughUndecidedRounds(t *testing.T) {
+	a := newWorld(1).rounds(tiny(1000)).audits[0]
+	a.mending.mended = 3
+	if n := a.after(); n.mending.mended != 3 {
+		t.Errorf("%d behind a round that was undecided", n.mending.mended)
+	}
+	a.reportHeld()
+	if n := a.after(); n.mending.mended != 3 {
+		t.Errorf("%d behind a round that was decided", n.mending.mended)
+	}
+}
