@@ -226,7 +226,7 @@ func (c *churn) finish(t *testing.T) {
 			t.Errorf("%d faults of kind %s, want %d at least", c.count[kind], kind, least)
 		}
 	}
-	if told.byProof.n() == 0 || told.toTheEnd.n() == 0 || told.commits < 20 {
+	if told.byProof.n() == 0 || told.toTheEnd.n() == 0 || told.commits < 20 || told.crashed == 0 || told.asleep == 0 {
 		t.Errorf("the run has not tried what it is for: %s", told)
 	}
 }

@@ -10,6 +10,7 @@ import (
 // told is what the members of a churn have told, counted.
 type told struct {
 	commits, aborts, rebuilds, fenced int
+	crashed, asleep                   int       // orders carried out, in an open transaction
 	byProof, toTheEnd                 durations // of restores: proven below an open transaction; read to the high watermark
 }
 
@@ -31,8 +32,8 @@ func (d durations) String() string {
 }
 
 func (x told) String() string {
-	return fmt.Sprintf("commits %d, aborts %d, rebuilds %d, transactions of others fenced %d; restores ended by proof %s, at the high watermark %s",
-		x.commits, x.aborts, x.rebuilds, x.fenced, x.byProof, x.toTheEnd)
+	return fmt.Sprintf("in an open transaction %d crashed and %d fell asleep; commits %d, aborts %d, rebuilds %d, transactions of others fenced %d; restores ended by proof %s, at the high watermark %s",
+		x.crashed, x.asleep, x.commits, x.aborts, x.rebuilds, x.fenced, x.byProof, x.toTheEnd)
 }
 
 // told counts, and fails the test where a member found an invariant violated or stopped a task.
@@ -49,6 +50,10 @@ func (c *churn) told(t *testing.T) (x told) {
 				x.rebuilds++
 			case "fenced":
 				x.fenced++
+			case orderDie:
+				x.crashed++
+			case orderFreeze:
+				x.asleep++
 			case "restored":
 				if h.ByProof {
 					x.byProof = append(x.byProof, h.Took)
