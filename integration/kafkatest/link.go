@@ -72,20 +72,12 @@ func (l *link) request(frame []byte) bool {
 	if !l.pause(l.p.latency()) || !l.p.await(l, func() bool { return l.p.frozen&Requests == 0 && !l.p.held[e.key] }) {
 		return false
 	}
-	hit := l.p.match(e.key, func() kmsg.Request { return l.decode(frame) })
+	hit := l.p.match(e.key, frame)
 	if hit != nil && !hit.fault.Deed.onResponse() {
 		return l.mistreat(frame, e, hit)
 	}
 	e.hit = hit
 	return l.pass(frame, e)
-}
-
-func (l *link) decode(frame []byte) kmsg.Request {
-	req, err := faultnet.DecodeRequest(frame)
-	if err != nil {
-		l.p.fail(err)
-	}
-	return req
 }
 
 // mistreat does a deed on a request.
@@ -98,7 +90,7 @@ func (l *link) mistreat(frame []byte, e expectation, hit *Injected) bool {
 		_, _ = io.Copy(io.Discard, l.client) // until the client gives up
 		return false
 	case Refuse:
-		return l.refuse(l.decode(frame), e, hit.fault.Code)
+		return l.refuse(frame, e, hit.fault.Code)
 	case DelayRequest:
 		return l.pause(hit.fault.Delay) && l.pass(frame, e)
 	}
@@ -118,7 +110,12 @@ func (l *link) pass(frame []byte, e expectation) bool {
 }
 
 // refuse answers in the broker's place, when what it still has to answer is answered.
-func (l *link) refuse(req kmsg.Request, e expectation, code int16) bool {
+func (l *link) refuse(frame []byte, e expectation, code int16) bool {
+	req, err := faultnet.DecodeRequest(frame)
+	if err != nil {
+		l.p.fail(err)
+		return false
+	}
 	resp := refusal(req)
 	if resp == nil || !faultnet.SetCode(resp, code) {
 		l.p.fail(fmt.Errorf("a proxy cannot refuse %s: teach refusal and faultnet.SetCode", e.key.Name()))
@@ -132,15 +129,12 @@ func (l *link) refuse(req kmsg.Request, e expectation, code int16) bool {
 	if !l.p.await(l, func() bool { return l.p.frozen&Responses == 0 }) {
 		return false
 	}
-	_, err := l.client.Write(faultnet.EncodeResponse(resp, e.correlation))
+	_, err = l.client.Write(faultnet.EncodeResponse(resp, e.correlation))
 	return err == nil
 }
 
 // refusal is an answer without errors to a request, with everything that it asks for.
 func refusal(req kmsg.Request) kmsg.Response {
-	if req == nil {
-		return nil
-	}
 	resp := req.ResponseKind()
 	switch r := req.(type) {
 	case *kmsg.TxnOffsetCommitRequest:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tallystick/tallystick/internal/faultnet"
 )
 
 // A Proxy passes Kafka requests on, and can lose, hold, change or delay them and their answers. It stands between the brokers
@@ -151,11 +153,18 @@ func (p *Proxy) await(l *link, ok func() bool) bool {
 }
 
 // match finds the fault that takes a request.
-func (p *Proxy) match(key kmsg.Key, decode func() kmsg.Request) *Injected {
+func (p *Proxy) match(key kmsg.Key, frame []byte) *Injected {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.faults {
-		if i.fault.Key == key && i.takes(decode()) {
+		if i.fault.Key != key {
+			continue
+		}
+		req, err := faultnet.DecodeRequest(frame)
+		if err != nil {
+			p.note(err)
+		}
+		if i.takes(req) {
 			return i
 		}
 	}
@@ -178,6 +187,11 @@ func (p *Proxy) counted(counts map[kmsg.Key]int, key kmsg.Key) int {
 func (p *Proxy) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.note(err)
+}
+
+// note is fail, and wants the lock.
+func (p *Proxy) note(err error) {
 	if p.err == nil {
 		p.err = err
 	}
