@@ -49,12 +49,13 @@ func (r *reset) chooseLost(p *resetPlan) {
 // skipLost gives the lost ranges up: a mark in the group's offsets, the notes, then a marker of the same state for each task, which
 // begins where its input does now. What commits the offsets comes last, and is the caller's.
 func (r *reset) skipLost(ctx context.Context, p *resetPlan, fresh *kgo.Client) error {
-	for _, t := range p.Tasks { // transactions that were ended may have committed: the state is further, and less is lost
-		if t.Lost != nil {
-			t.Lost.From = min(*t.Applied, t.Lost.Next)
-			to := max(*t.Applied, t.Lost.Next)
-			t.To = &to
-		} else if t.To != nil {
+	for _, t := range p.Tasks { // transactions that were ended may have committed: the state is further, and less is lost, or nothing
+		switch {
+		case t.Lost != nil && *t.Applied < t.Lost.Next:
+			t.Lost.From = *t.Applied
+		case t.Lost != nil:
+			t.Lost, t.To, t.Note = nil, t.Applied, "nothing is lost: a transaction that was ended had committed"
+		case t.To != nil:
 			t.To = t.Applied
 		}
 	}
