@@ -57,7 +57,11 @@ func newCampaign(t *testing.T) campaign {
 	c := campaign{faults: number(t, "CAMPAIGN_FAULTS", 60), seed: uint64(number(t, "CAMPAIGN_SEED", 1)), file: os.Getenv("CAMPAIGN_RESULTS"),
 		deadline: time.Now().Add(time.Duration(number(t, "CAMPAIGN_MINUTES", 24*60)) * time.Minute), commit: evidence.Commit(root), kinds: kinds()}
 	if names := os.Getenv("CAMPAIGN_KINDS"); names != "" {
-		c.kinds, c.file = only(c.kinds, strings.Split(names, ",")), "" // numbers mean other faults then
+		wanted := strings.Split(names, ",")
+		c.kinds, c.file = only(c.kinds, wanted), "" // numbers mean other faults then
+		if len(c.kinds) != len(wanted) {
+			t.Fatalf("CAMPAIGN_KINDS=%q: %d of these are kinds, once each: docs/verification.md lists them", names, len(c.kinds))
+		}
 	}
 	var err error
 	if c.engine, err = evidence.Engine(root); err == nil && os.Getenv("PROCESSOR") != "" {
