@@ -57,6 +57,24 @@ func (r *round) members(ctx context.Context) (map[string]string, error) {
 	return ids, nil
 }
 
+// awaitMembers waits until the workers of a processor are in the group. Whether they get a task is the balancer's business: the
+// six workers before them may hold the six tasks.
+func (r *round) awaitMembers(t *testing.T, name string) {
+	t.Helper()
+	kafkatest.Within(t, patience, name+" joins the group", func(ctx context.Context) error {
+		ids, err := r.members(ctx)
+		if err != nil {
+			return err
+		}
+		for worker := range 2 {
+			if member := fmt.Sprintf("%s-%d", name, worker); ids[member] == "" {
+				return fmt.Errorf("%s is no member", member)
+			}
+		}
+		return nil
+	})
+}
+
 // without is what of the members is not there any more under the same id.
 func without(before, now map[string]string) map[string]string {
 	gone := map[string]string{}

@@ -188,8 +188,7 @@ func scale(t *testing.T, r *round, o *outcome) {
 			i.start(t)
 		}
 	}
-	four := time.Now()
-	r.commits.awaitBy(t, "p4", four)
+	r.awaitMembers(t, "p4")
 	for _, i := range r.running()[1:] {
 		i.drain(t)
 	}
