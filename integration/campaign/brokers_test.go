@@ -15,7 +15,7 @@ import (
 func brokerKinds() []kind {
 	return []kind{
 		{name: "broker-kill", weight: 1, do: brokerKill,
-			expect: "SIGKILL of a broker, started again at once"},
+			expect: "SIGKILL of a broker, started again when it is replaced"},
 		{name: "state-leader-kill", weight: 1, do: leaderKill,
 			expect: "SIGKILL of the broker that leads a partition of the state topic"},
 		{name: "group-coordinator-kill", weight: 1, do: groupCoordinatorKill,
@@ -33,11 +33,11 @@ func brokerKinds() []kind {
 	}
 }
 
-// lose kills a broker and starts it again.
+// lose kills a broker and starts it again when others lead what it led.
 func (r *round) lose(t *testing.T, b *kafkatest.Broker, o *outcome) {
 	t.Helper()
 	o.now()
-	b.Kill()
+	r.kafka.Lose(t, b)
 	if err := b.Start(); err != nil {
 		t.Fatal(err)
 	}

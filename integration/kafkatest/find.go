@@ -86,3 +86,33 @@ func (c *Cluster) Restart(t testing.TB, b *Broker) {
 	}
 	c.Ready(t)
 }
+
+// Lose kills a broker and returns when others lead everything that it led: from then on it may be started again.
+//
+// A coordinator that is back within its session (broker.session.timeout.ms) still believes that it leads, and acts on decisions
+// in its log that were never replicated (docs/eos-boundaries.md, Kafka's own holes): a test that starts one at once tests that.
+func (c *Cluster) Lose(t testing.TB, b *Broker) {
+	t.Helper()
+	b.Kill()
+	Within(t, startLimit, fmt.Sprintf("broker %d is replaced", b.ID), func(ctx context.Context) error {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Seeds()...))
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		m, err := kadm.NewClient(cl).Metadata(ctx)
+		if err != nil {
+			return err
+		}
+		led := 0
+		m.Topics.EachPartition(func(p kadm.PartitionDetail) {
+			if p.Leader == b.ID || p.Leader < 0 {
+				led++
+			}
+		})
+		if led > 0 {
+			return fmt.Errorf("%d partitions wait for another leader", led)
+		}
+		return nil
+	})
+}
