@@ -86,17 +86,23 @@ var errThrottled = errors.New("the broker left out the partition that was asked 
 
 // lookup returns the committed record at an offset, nil when there is none.
 func (k *kafka) lookup(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
-	f, err := k.fetch(ctx, topic, partition, offset, lookupBytes, 0)
-	if err != nil {
-		if errors.Is(err, kerr.OffsetOutOfRange) {
+	for range emptyAnswers {
+		f, err := k.fetch(ctx, topic, partition, offset, lookupBytes, 0)
+		switch {
+		case errors.Is(err, kerr.OffsetOutOfRange):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case len(f.records) > 0 && f.records[0].Offset == offset:
+			return f.records[0], nil
+		case f.next > offset || offset >= f.stable:
 			return nil, nil
 		}
-		return nil, err
+		if !pause(ctx, backoff) {
+			return nil, ctx.Err()
+		}
 	}
-	if len(f.records) > 0 && f.records[0].Offset == offset {
-		return f.records[0], nil
-	}
-	return nil, nil
+	return nil, nil // the tail was compacted away
 }
 
 // kafkaStream reads a partition up to the high watermark that it had when it was opened.

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // broker is an embedded broker with a job's topics, and what writes to them.
@@ -305,6 +306,34 @@ func TestRunRefusesAnIncompleteConfiguration(t *testing.T) {
 	for _, want := range []string{"App is empty", "Window is 0s", "Workers -1", `Partitioner is "random"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q in %v", want, err)
+		}
+	}
+}
+
+// A broker that is slow to read answers with nothing: that is no proof that nothing is there.
+func TestALookUpIsRepeatedWhenTheAnswerIsEmpty(t *testing.T) {
+	b := filled(t)
+	k := b.kafka()
+	log := b.w.logs[b.w.topics.Input][0]
+	for _, empty := range []int{0, 1, 2} {
+		left := empty
+		b.cluster.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			b.cluster.KeepControl()
+			if left--; left < 0 {
+				return nil, nil, false
+			}
+			asked := r.(*kmsg.FetchRequest)
+			p := kmsg.NewFetchResponseTopicPartition()
+			p.HighWatermark, p.LastStableOffset = 1000, 1000
+			topic := kmsg.NewFetchResponseTopic()
+			topic.Topic, topic.TopicID, topic.Partitions = asked.Topics[0].Topic, asked.Topics[0].TopicID, []kmsg.FetchResponseTopicPartition{p}
+			resp := r.ResponseKind().(*kmsg.FetchResponse)
+			resp.Topics = []kmsg.FetchResponseTopic{topic}
+			return resp, nil, true
+		})
+		rec, err := k.lookup(t.Context(), b.w.topics.Input, 0, log[0].Offset)
+		if err != nil || rec == nil || rec.Offset != log[0].Offset || left >= 0 {
+			t.Errorf("%d empty answers: %v %v", empty, rec, err)
 		}
 	}
 }
