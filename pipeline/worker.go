@@ -85,7 +85,12 @@ func (w *worker) sessionConfig() session.Config {
 		Assign:         w.assign,
 		Janitor:        w.janitor(),
 		Partition:      w.p.pipe.place,
+		Unplaced:       w.unplaced,
 	}
+}
+
+func (w *worker) unplaced(partitions int) {
+	w.p.cfg.Logger.Warn("no member of the group has these partitions; joining again to have them given out", "app", w.p.pipe.app, "worker", w.index, "partitions", partitions)
 }
 
 func (w *worker) janitor() session.Janitor {

@@ -41,6 +41,9 @@ type Config struct {
 	Partition func(topic string, key []byte, partitions int) int
 	// Janitor ends the transactions of dead instances that keep offsets from becoming stable.
 	Janitor Janitor
+	// Unplaced is told that a stable group leaves this many partitions of the inputs to nobody, before the member joins again. It
+	// is called on a goroutine of the session; nil is allowed.
+	Unplaced func(partitions int)
 }
 
 // Assignment is one task given to this member: all its inputs, under one token.
