@@ -58,7 +58,7 @@ func transactionCoordinatorKill(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
 	id := app + "-" + r.worker(v)
 	b := r.kafka.TransactionCoordinator(t, id)
-	r.awaitOpen(t, v)
+	r.awaitOpenOf(t, o, func(open string) bool { return open == id })
 	r.lose(t, b, o)
 	o.say(", of %s", id)
 }

@@ -37,6 +37,9 @@ func TestCampaign(t *testing.T) {
 	for n := c.next(t); n < c.faults && !t.Failed() && time.Now().Before(c.deadline); n = c.first(n, all) {
 		all = append(all, c.round(t, command, n, min(c.faults-n, roundFaults))...)
 	}
+	if len(all) == 0 && !t.Failed() {
+		t.Logf("nothing left to do: %s holds all %d faults of seed %d", c.file, c.faults, c.seed)
+	}
 	t.Logf("counts: faults=%d, %s", len(all), counts(all))
 	if !t.Failed() && (len(all) == 0 || all[0].Number == 0) { // a run that goes on begins somewhere in the bag
 		leastOfBag(t, c.kinds, all)

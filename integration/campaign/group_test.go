@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/integration/campaign/results"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -121,15 +122,31 @@ func memberRemoved(t *testing.T, r *round, o *outcome) {
 func producerFenced(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
 	id := app + "-" + r.worker(v)
-	r.awaitOpen(t, v)
+	r.awaitOpenOf(t, o, func(open string) bool { return open == id })
 	cl := kafkatest.Client(t, r.kafka.Seeds(), kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout))
 	o.now()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, _, err := cl.ProducerID(ctx); err != nil {
+	_, epoch, err := cl.ProducerID(ctx)
+	if err != nil {
 		t.Fatal(err)
 	}
-	o.say("%s", id)
+	if o.verdict != results.Missed { // a worker without a task has no session to make anew
+		o.then = func(ctx context.Context) error { return r.initialized(ctx, id, epoch) }
+	}
+	o.say("%s, epoch %d", id, epoch)
+}
+
+// initialized says when nobody has initialized the transactional id since it had this epoch.
+func (r *round) initialized(ctx context.Context, id string, since int16) error {
+	described, err := r.adm.DescribeTransactions(ctx, id)
+	if err = errors.Join(err, described[id].Err); err != nil {
+		return err
+	}
+	if epoch := described[id].ProducerEpoch; epoch == since {
+		return fmt.Errorf("%s still has epoch %d, with which it was fenced", id, epoch)
+	}
+	return nil
 }
 
 func groupGone(t *testing.T, r *round, o *outcome) {

@@ -26,7 +26,9 @@ type outcome struct {
 	from    time.Time // from when recovery counts: the fault, or the end of one that lasts; set to its begin
 	verdict string    // unless the test fails; set to survived
 	detail  string
-	then    func(context.Context) error // what must come true once the job has recovered; nil: nothing more
+	// combined says that another fault came just before: what it did may come to light only now.
+	combined bool
+	then     func(context.Context) error // what must come true once the job has recovered; nil: nothing more
 }
 
 func (o *outcome) now() { o.from = time.Now() }

@@ -119,7 +119,7 @@ func heartbeatsLost(t *testing.T, r *round, o *outcome) {
 
 func cut(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.door.Cut()
 	o.say("%s", v.name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,9 @@ func processKinds() []kind {
 		{name: "kill-take-over", weight: 1, do: killTakeOver,
 			expect: "SIGKILL without a restart: the others take over after the session and end the open transaction themselves"},
 		{name: "kill-fence", weight: 1, do: killFence,
-			expect: "SIGKILL, and the operator's `processor fence --force`: the others take over at once"},
+			expect: "SIGKILL, and the operator's `processor fence --force`: the members are gone at once and the others take over"},
 		{name: "stop-short", weight: 2, do: stopShort,
-			expect: "SIGSTOP for less than the session: nobody takes over"},
+			expect: "SIGSTOP for less than the session: the members keep their places"},
 		{name: "stop-session", weight: 1, do: stopSession,
 			expect: "SIGSTOP for longer than session and transaction time-outs, then SIGCONT: others take over, the zombie commits nothing and joins again"},
 		{name: "stop-60s", weight: 1, do: stopLong,
@@ -48,28 +49,35 @@ func processKinds() []kind {
 	}
 }
 
-// awaitOpen waits a moment for an open transaction of the victim; without one the fault goes ahead.
-func (r *round) awaitOpen(t *testing.T, victim *instance) {
+// awaitOpen waits a moment for an open transaction of the victim. Without one the fault goes ahead, and has missed what it was to
+// break into.
+func (r *round) awaitOpen(t *testing.T, victim *instance, o *outcome) {
+	t.Helper()
+	r.awaitOpenOf(t, o, func(id string) bool { return belongs(id, victim.name) })
+}
+
+func (r *round) awaitOpenOf(t *testing.T, o *outcome, wanted func(id string) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_ = kafkatest.Poll(ctx, func(ctx context.Context) error {
+	err := kafkatest.Poll(ctx, func(ctx context.Context) error {
 		l, err := r.adm.ListTransactions(ctx, nil, []string{"Ongoing"})
 		if err != nil {
 			return err
 		}
-		for _, x := range l.Sorted() {
-			if belongs(x.TxnID, victim.name) {
-				return nil
-			}
+		if slices.ContainsFunc(l.TransactionalIDs(), wanted) {
+			return nil
 		}
 		return errors.New("no open transaction")
 	})
+	if err != nil {
+		o.missed()
+	}
 }
 
 func kill(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
 	v.start(t)
@@ -78,7 +86,7 @@ func kill(t *testing.T, r *round, o *outcome) {
 
 func killTwice(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	v.kill()
 	v.start(t)
 	r.pause(20*time.Millisecond, 1200*time.Millisecond)
@@ -90,7 +98,7 @@ func killTwice(t *testing.T, r *round, o *outcome) {
 
 func killAll(t *testing.T, r *round, o *outcome) {
 	all := r.running()
-	r.awaitOpen(t, all[0])
+	r.awaitOpen(t, all[0], o)
 	o.now()
 	for _, v := range all {
 		v.kill()
@@ -102,7 +110,7 @@ func killAll(t *testing.T, r *round, o *outcome) {
 
 func killTakeOver(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
 	o.say("%s", v.name)
@@ -110,27 +118,34 @@ func killTakeOver(t *testing.T, r *round, o *outcome) {
 
 func killFence(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
 	r.command.mustRun(t, r.kafka.Seeds(), patience, "fence", v.name, "--force")
+	if left := r.memberIDs(t, v.name); len(left) > 0 {
+		t.Errorf("members %v after the fence of %s, want none: the others wait for the session", left, v.name)
+	}
 	o.say("%s", v.name)
 }
 
 func stopShort(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
+	before := r.memberIDs(t, v.name)
 	v.proc.Pause()
 	r.pause(500*time.Millisecond, sessionTimeout/2)
 	o.now()
 	v.proc.Resume()
+	if expelled := without(before, r.memberIDs(t, v.name)); len(expelled) > 0 && !o.combined {
+		t.Errorf("members %v were expelled within half a session", expelled)
+	}
 	o.say("%s", v.name)
 }
 
 // stopSession measures the take-over, and then wants the zombie back.
 func stopSession(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.proc.Pause()
 	r.awaitRecovery(t, o.from)
@@ -151,7 +166,7 @@ func stopLong(t *testing.T, r *round, o *outcome) {
 		v.start(t)
 		r.commits.awaitBy(t, v.name, time.Now())
 	}
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.proc.Pause()
 	r.frozen = &frozen{v, o.from}
@@ -244,7 +259,7 @@ func twin(t *testing.T, r *round, o *outcome) {
 
 func stateLost(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	r.awaitOpen(t, v)
+	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
 	if err := os.RemoveAll(v.dir); err != nil {

@@ -122,7 +122,7 @@ func (r *round) fault(t *testing.T, p plan) results.Fault {
 		f.With = p.with.name
 	}
 	t.Run(fmt.Sprintf("%04d-%s", p.number, p.kind.name), func(t *testing.T) {
-		o := &outcome{from: began, verdict: results.Survived}
+		o := &outcome{from: began, verdict: results.Survived, combined: p.with != nil}
 		if p.with != nil {
 			p.with.do(t, r, &outcome{})
 		}

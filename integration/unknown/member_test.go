@@ -132,4 +132,7 @@ func (m *member) leave(t *testing.T) {
 	if err := m.Terminate(ctx); err != nil {
 		t.Fatalf("%s: %v", m.settings.Name, err)
 	}
+	if code := m.ExitCode(); code != 0 {
+		t.Errorf("%s: exit code %d after SIGTERM, want 0", m.settings.Name, code)
+	}
 }

@@ -64,19 +64,38 @@ func head(l Log, faults []Fault) string {
 			combined++
 		}
 	}
-	mean := cost / time.Duration(max(1, len(faults)))
+	mean, kinds := cost/time.Duration(max(1, len(faults))), byKind(faults)
 	return fmt.Sprintf("%d faults in %d rounds, %d of them combined with a second one; %d histories violated, %d faults not survived, %d that met nothing. Engine %s (commit %s), seeds %s. "+
-		"%d events, %d more in transactions that the upstream aborted, %d commits. Mean cost of a fault %.1f s.\n",
+		"%d events, %d more in transactions that the upstream aborted, %d commits. Mean cost of a fault %.1f s; %.1f %% of them stops of 60 s; at least %d of each kind.\n",
 		len(faults), len(l.Rounds), combined, violated, failed, missed, l.Rounds[0].Engine, strings.Join(slices.Sorted(maps.Keys(commitsOf)), ", "),
-		strings.Join(slices.Sorted(maps.Keys(seeds)), ", "), events, aborted, commits, mean.Seconds())
+		strings.Join(slices.Sorted(maps.Keys(seeds)), ", "), events, aborted, commits, mean.Seconds(),
+		100*float64(len(kinds[longKind]))/float64(max(1, len(faults))), fewest(kinds))
 }
 
-// table has one row a kind; times are in seconds.
-func table(faults []Fault) string {
+// longKind is the kind whose faults last: they are to stay rare.
+const longKind = "stop-60s"
+
+func byKind(faults []Fault) map[string][]Fault {
 	kinds := map[string][]Fault{}
 	for _, f := range faults {
 		kinds[f.Kind] = append(kinds[f.Kind], f)
 	}
+	return kinds
+}
+
+// fewest is how many faults there are of the rarest kind.
+func fewest(kinds map[string][]Fault) (n int) {
+	for _, of := range kinds {
+		if n == 0 || len(of) < n {
+			n = len(of)
+		}
+	}
+	return n
+}
+
+// table has one row a kind; times are in seconds.
+func table(faults []Fault) string {
+	kinds := byKind(faults)
 	var b strings.Builder
 	b.WriteString("| fault | n | survived | helped | failed | missed | recovery p50 | p99 | max | stood max |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
