@@ -219,3 +219,28 @@ func TestTenMegabytesAreADeadLetterWithoutTheValue(t *testing.T) {
 		t.Errorf("padded: %+v", u)
 	}
 }
+
+// The processor's clock decides one thing (N7): whether a record is stamped more than an hour ahead of it. Time in the ledger moves
+// with the records, so that a clock that jumps neither opens nor closes the window of remembered ids.
+func TestClockThatJumpsDecidesNothingButWhatIsAhead(t *testing.T) {
+	b := newBench(t, topology.Config{AutoCreate: true, DedupeWindow: time.Hour}, nil)
+	event := func(id string) message {
+		m := raw(strings.Replace(whole, "EVT-1", id, 1))
+		m.at = noon
+		return m
+	}
+	if u := update(t, b.send(event("first"))); !u.Applied() {
+		t.Errorf("before: %+v", u)
+	}
+	b.clock = noon.Add(-3 * time.Hour)
+	if out := b.send(event("second")); reason(out) != ledger.FutureTimestamp || header(out, pipeline.HeaderClock) != b.clock.Format(time.RFC3339) {
+		t.Errorf("three hours back: %q, clock %q", reason(out), header(out, pipeline.HeaderClock))
+	}
+	b.clock = noon.Add(72 * time.Hour)
+	if out := b.send(event("first")); out.Topic != "ledger-skipped" {
+		t.Errorf("three days on, again: %s %q, want a duplicate", out.Topic, reason(out))
+	}
+	if u := update(t, b.send(event("second"))); !u.Applied() {
+		t.Errorf("three days on, the record that was ahead: %+v", u)
+	}
+}
