@@ -20,7 +20,9 @@ func TestATopicThatIsDeletedWhileItIsWrittenEndsTheJobByName(t *testing.T) {
 			d.must(t, "feed", "--generate", "500", "--seed", "1", "--malformed", "10%")
 			d.awaitLagZero(t)
 			fed := make(chan result, 1)
-			go func() { fed <- d.run(t, "feed", "--generate", "3000", "--rate", "1000", "--seed", "2", "--malformed", "10%") }()
+			go func() {
+				fed <- d.run(t, "feed", "--generate", "3000", "--rate", "1000", "--seed", "2", "--malformed", "10%")
+			}()
 			if _, err := kadm.NewClient(d.client).DeleteTopics(t.Context(), topic); err != nil {
 				t.Fatal(err)
 			}

@@ -39,11 +39,12 @@ func (a *audit) orphan(ctx context.Context, o *outcome) error {
 }
 
 // buildsOnAborted looks, in raw mode, for an aborted update that explains an update which does not follow from the account's
-// previous one: whoever wrote it had read the other. It reports what it finds.
+// previous one: whoever wrote it had read the other. It reports what it finds, and looks MaxShown times.
 func (a *audit) buildsOnAborted(ctx context.Context, in *kgo.Record, x *expected, o *outcome, ev []Evidence) (found bool, err error) {
-	if !a.raw || a.report.counts[AbortedRead] >= MaxShown {
+	if !a.raw || a.searches >= MaxShown { // each reads the rest of the log
 		return false, nil
 	}
+	a.searches++
 	log, err := a.openLog(ctx, a.topics.Updates, max(0, x.account.last+1))
 	if err != nil {
 		return false, err

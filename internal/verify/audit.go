@@ -47,6 +47,7 @@ type audit struct {
 	mending    mending
 	drifts     map[string]*drift    // by account
 	seen       map[string]*sighting // raw mode: what the streams showed, by topic
+	searches   int                  // raw mode: how often an aborted update was looked for
 	begin      int64                // the first input to judge
 	resume     [laneCount]int64     // where each lane is read from
 	continued  bool                 // an earlier audit, of the same history, judged what lies before begin
@@ -133,32 +134,26 @@ func (a *audit) open(ctx context.Context, f *fold) error {
 		}
 		a.lanes[l] = laneReader{stream: a.watch(topic, s), topic: topic, first: -1, from: a.resume[l], passed: a.resume[l]}
 	}
-	if a.continued {
-		return a.checkGap(f)
+	if f.found && a.cut < a.input.start() { // that much is sure, whatever else cannot be decided
+		a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, a.input.start()-1), evidence("marker", f.at))
 	}
-	return a.checkHead(ctx, f, max(a.begin, a.input.start()))
+	if a.continued {
+		return a.checkGap()
+	}
+	return a.checkHead(ctx, max(a.begin, a.input.start()))
 }
 
 // checkGap sees to it that the input goes on where the audit before this one ended.
-func (a *audit) checkGap(f *fold) error {
-	start := a.input.start()
-	if f.found && a.cut < start {
-		a.violateExpired(f)
-	}
-	if start > a.begin {
+func (a *audit) checkGap() error {
+	if start := a.input.start(); start > a.begin {
 		return a.undecided("%s starts at offset %d, but was judged up to %d only: retention took inputs in between; keep inputs longer than the time between two audits, and begin anew with the whole history",
 			a.topics.Input, start, a.begin)
 	}
 	return nil
 }
 
-func (a *audit) violateExpired(f *fold) {
-	a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, a.input.start()-1),
-		evidence("marker", f.at))
-}
-
 // checkHead sees to it that the inputs of all outcomes are still there.
-func (a *audit) checkHead(ctx context.Context, f *fold, start int64) error {
+func (a *audit) checkHead(ctx context.Context, start int64) error {
 	for l := range a.lanes {
 		o, err := a.head(ctx, lane(l))
 		if err != nil {
@@ -168,9 +163,6 @@ func (a *audit) checkHead(ctx context.Context, f *fold, start int64) error {
 			return a.undecided("%s starts at offset %d, but %s tells of offset %d: retention took inputs that were processed, so balances cannot be followed from zero; verify needs the whole input",
 				a.topics.Input, start, a.lanes[l].topic, o.source.offset)
 		}
-	}
-	if f.found && a.cut < a.input.start() {
-		a.violateExpired(f)
 	}
 	return nil
 }

@@ -213,6 +213,20 @@ func TestInputsTakenByRetentionLeaveItUndecided(t *testing.T) {
 	undecided(t, w, "retention took inputs that were processed")
 }
 
+// What was taken unread is lost for sure, though the balances before it cannot be followed any more.
+func TestInputsTakenUnreadAreLostAlsoWhereTheRestIsUndecided(t *testing.T) {
+	w := ordinary()
+	for _, id := range []string{"unread-1", "unread-2"} {
+		w.send(0, in{id: id, kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	}
+	log := w.logs[w.topics.Input][0]
+	w.first[where(w.topics.Input, 0)] = log[len(log)-1].Offset + 1
+	r, err := w.audit(t)
+	if _, undecided := errors.AsType[*UndecidedError](err); !undecided || r.Counts[Lost] != 1 || !strings.Contains(r.Violations[0].Text, "before they were processed") {
+		t.Errorf("error %v, %+v", err, r.Violations)
+	}
+}
+
 func TestOutcomesTakenByRetentionLeaveItUndecided(t *testing.T) {
 	w := ordinary()
 	w.first[where(w.topics.Updates, 0)] = 2

@@ -29,6 +29,9 @@ func (a *audit) excused(ctx context.Context, in *kgo.Record, x *expected, o *out
 	}
 	a.inbox.remember(x.id, content, first.Offset, first.Timestamp.UnixMilli(), false)
 	x.ruling, x.first = a.inbox.rule(x.id, x.content, in.Timestamp.UnixMilli())
+	if a.inbox.ids.err != nil {
+		return false, a.inbox.ids.err
+	}
 	if x.lane, x.why = skipped, 0; x.ruling == isConflict {
 		x.lane, x.why = letters, set(conflict)
 	}

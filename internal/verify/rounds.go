@@ -18,7 +18,7 @@ type rounds struct {
 	audits  []*audit // by partition
 	stopped []bool
 	n       int         // rounds done
-	across  []Violation // of all partitions together, so far
+	across  []Violation // of all partitions together, so far; the first MaxShown of each verdict
 	counts  map[Verdict]int64
 	again   int64
 }
@@ -115,7 +115,7 @@ func (x *rounds) conclude(ctx context.Context, t *tallies) (fresh []Violation, e
 	for v, n := range found.Counts {
 		x.counts[v] += n
 	}
-	x.across = append(x.across, found.Violations...)
+	x.keep(found.Violations)
 	t.report.AppliedAgain, t.report.Sums = x.again, found.Sums
 	t.report.Violations = append(t.report.Violations, x.across...)
 	for v, n := range x.counts {
@@ -123,6 +123,19 @@ func (x *rounds) conclude(ctx context.Context, t *tallies) (fresh []Violation, e
 	}
 	t.report.sort()
 	return found.Violations, errors.Join(append(t.errs, err)...)
+}
+
+// keep adds to the violations over all partitions. They stop no partition, so that without a limit they would grow for ever.
+func (x *rounds) keep(fresh []Violation) {
+	shown := map[Verdict]int{}
+	for _, v := range x.across {
+		shown[v.Verdict]++
+	}
+	for _, v := range fresh {
+		if shown[v.Verdict]++; shown[v.Verdict] <= MaxShown {
+			x.across = append(x.across, v)
+		}
+	}
 }
 
 // doubles looks for what this round applied in the inboxes of the other partitions.
