@@ -99,32 +99,34 @@ func parseCents(text string) (int64, error) {
 
 var errShape = errors.New("no event in the plain shape")
 
-func scan(b []byte) (e event, err error) {
-	if len(b) < 2 || b[0] != '{' {
+// scan allocates once: the fields are parts of one string.
+func scan(value []byte) (e event, err error) {
+	s := string(value)
+	if len(s) < 2 || s[0] != '{' {
 		return e, errShape
 	}
 	for i := 1; ; i++ {
-		name, j, ok := scanString(b, i)
-		if !ok || j == len(b) || b[j] != ':' {
+		name, j, ok := scanString(s, i)
+		if !ok || j == len(s) || s[j] != ':' {
 			return e, errShape
 		}
-		value, j, ok := scanString(b, j+1)
+		value, j, ok := scanString(s, j+1)
 		field := e.field(name)
-		if !ok || j == len(b) || field == nil || *field != "" {
+		if !ok || j == len(s) || field == nil || *field != "" {
 			return e, errShape
 		}
-		*field = string(value)
-		if i = j; b[i] == '}' && i == len(b)-1 {
+		*field = value
+		if i = j; s[i] == '}' && i == len(s)-1 {
 			return e, nil
 		}
-		if b[i] != ',' {
+		if s[i] != ',' {
 			return e, errShape
 		}
 	}
 }
 
-func (e *event) field(name []byte) *string {
-	switch string(name) {
+func (e *event) field(name string) *string {
+	switch name {
 	case "event_id":
 		return &e.EventID
 	case "type":
@@ -141,19 +143,19 @@ func (e *event) field(name []byte) *string {
 	return nil
 }
 
-func scanString(b []byte, i int) (text []byte, next int, ok bool) {
-	if i >= len(b) || b[i] != '"' {
-		return nil, i, false
+func scanString(s string, i int) (text string, next int, ok bool) {
+	if i >= len(s) || s[i] != '"' {
+		return "", i, false
 	}
-	for j := i + 1; j < len(b); j++ {
-		switch c := b[j]; {
+	for j := i + 1; j < len(s); j++ {
+		switch c := s[j]; {
 		case c == '"':
-			return b[i+1 : j], j + 1, true
+			return s[i+1 : j], j + 1, true
 		case c < ' ' || c > '~' || c == '\\':
-			return nil, i, false
+			return "", i, false
 		}
 	}
-	return nil, i, false
+	return "", i, false
 }
 
 func appendByHand(b []byte, e event, a *account, r *kgo.Record) ([]byte, error) {
