@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -56,11 +58,30 @@ var ErrUnreachable = errors.New("no broker answers")
 
 const reachPatience = 10 * time.Second
 
-// prepare looks at brokers and topics before the first session: what would fail later is refused now, by name.
+// prepare looks at brokers and topics before the first session: what would fail later is refused now, by name. One broker of
+// several may be gone then, and what it led may have no leader yet.
 func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
 	if err := p.reach(ctx); err != nil {
 		return err
 	}
+	return p.patiently(ctx, func() error { return p.look(ctx, id) })
+}
+
+// patiently does again, for reachPatience, what failed by the network or by a broker that asks for patience.
+func (p *Processor) patiently(ctx context.Context, look func() error) error {
+	for until := time.Now().Add(reachPatience); ; {
+		err := look()
+		if err == nil || session.FateOf(err) != session.Unreachable && !kerr.IsRetriable(err) || time.Now().After(until) {
+			return err
+		}
+		p.cfg.Logger.Warn("a look at brokers and topics failed; trying again", "app", p.pipe.app, "err", err)
+		if pause(ctx, idlePoll); ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (p *Processor) look(ctx context.Context, id *session.Identity) error {
 	steps, err := topics.NewAdmin(p.admin).Plan(ctx, p.pipe.Topics(), p.cfg.TopicRules)
 	if err != nil {
 		return err

@@ -218,15 +218,16 @@ func listOffsetOnce(ctx context.Context, client *kgo.Client, tp TopicPartition, 
 }
 
 // RecordsSince counts the records of topics that were stamped at since or later, control records included. A partition that
-// does not answer counts nothing: it is an estimate.
+// does not answer, because its leader is gone and has no successor yet, counts nothing: it is an estimate. It fails when no
+// broker answers.
 func RecordsSince(ctx context.Context, client *kgo.Client, since time.Time, topics ...string) (records int64, err error) {
 	adm := kadm.NewClient(client)
 	ends, err := adm.ListEndOffsets(ctx, topics...)
-	if err != nil {
+	if err = unlessInPart(err); err != nil {
 		return 0, fmt.Errorf("end of %q: %w", topics, err)
 	}
 	starts, err := adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
-	if err != nil {
+	if err = unlessInPart(err); err != nil {
 		return 0, fmt.Errorf("offsets of %q at %s: %w", topics, since.Format(time.RFC3339), err)
 	}
 	ends.Each(func(end kadm.ListedOffset) {
@@ -235,6 +236,14 @@ func RecordsSince(ctx context.Context, client *kgo.Client, since time.Time, topi
 		}
 	})
 	return records, nil
+}
+
+// unlessInPart forgives a request that failed at some of the brokers it was split over.
+func unlessInPart(err error) error {
+	if shards, split := errors.AsType[*kadm.ShardErrors](err); split && !shards.AllFailed {
+		return nil
+	}
+	return err
 }
 
 // retry paces requests that are tried again. What a broker may say while it learns of a topic, but says for ever of one that

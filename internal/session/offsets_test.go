@@ -216,3 +216,43 @@ func TestConcurrentTransactionsPass(t *testing.T) {
 		t.Error("a fence would give up while the coordinator ends the transaction that it fences")
 	}
 }
+
+// One broker of three is gone and what it led has no successor yet: an estimate is no reason to end.
+func TestRecordsAreCountedWithoutTheBrokerThatIsGone(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(3, "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	gone := c.LeaderFor("in", 0)
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RequestRetries(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	others := int64(0)
+	for p := range int32(3) {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "in", Partition: p, Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if c.LeaderFor("in", p) != gone {
+			others++
+		}
+	}
+	everyone := false
+	c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if everyone || c.CurrentNode() == gone {
+			return nil, errors.New("it is gone"), true
+		}
+		return nil, nil, false
+	})
+	n, err := RecordsSince(t.Context(), client, time.Now().Add(-time.Hour), "in")
+	if err != nil || n != others || others == 0 {
+		t.Errorf("%d records, %v; want the %d of the brokers that answer", n, err, others)
+	}
+	everyone = true
+	if n, err := RecordsSince(t.Context(), client, time.Now().Add(-time.Hour), "in"); err == nil {
+		t.Errorf("%d records of brokers that are all gone", n)
+	}
+}
