@@ -13,15 +13,15 @@ import (
 func (r *round) autopsy(t *testing.T) {
 	t.Helper()
 	for _, sub := range [][]string{{"lag"}, {"tx", "list"}} {
-		out, err := r.command.run(t, r.kafka.Seeds(), 10*time.Second, sub...)
+		out, err := r.command.Run(t.Context(), 10*time.Second, sub...)
 		t.Logf("processor %v: %v\n%s", sub, err, out)
 	}
 	t.Log(r.group(t))
 	t.Log(r.up.figures())
 	for _, i := range r.running() {
-		_ = syscall.Kill(i.proc.Pid(), syscall.SIGQUIT) // Go prints all stacks and ends
-		<-i.proc.Done()
-		t.Logf("%s: %s", i.name, i.log)
+		_ = syscall.Kill(i.Proc.Pid(), syscall.SIGQUIT) // Go prints all stacks and ends
+		<-i.Proc.Done()
+		t.Logf("%s: %s", i.Name, i.Log)
 	}
 }
 

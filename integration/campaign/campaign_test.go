@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/integration/campaign/results"
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/internal/evidence"
 )
 
@@ -32,7 +33,7 @@ type campaign struct {
 
 func TestCampaign(t *testing.T) {
 	c := newCampaign(t)
-	command := buildCommand(t)
+	command := jobtest.Build(t, nil)
 	var all []results.Fault
 	for n := c.next(t); n < c.faults && !t.Failed() && time.Now().Before(c.deadline); n = c.first(n, all) {
 		all = append(all, c.round(t, command, n, min(c.faults-n, roundFaults))...)
@@ -103,7 +104,7 @@ func (c campaign) next(t *testing.T) int {
 }
 
 // round runs the faults from number first on and judges their history.
-func (c campaign) round(t *testing.T, command command, first, n int) (faults []results.Fault) {
+func (c campaign) round(t *testing.T, command jobtest.Command, first, n int) (faults []results.Fault) {
 	t.Helper()
 	t.Run(fmt.Sprintf("seed-%d-from-%d", c.seed, first), func(t *testing.T) {
 		began := time.Now()
@@ -118,7 +119,7 @@ func (c campaign) round(t *testing.T, command command, first, n int) (faults []r
 		}
 		holds := r.judge(t)
 		c.keep(t, results.AppendRound(c.file, results.Round{Engine: c.engine, Commit: c.commit, ID: id, Events: r.books.events, Aborted: r.up.abortedEvents(),
-			Accounts: len(r.books.balances()), Commits: r.commits.count(), Faults: len(faults), Took: time.Since(began), Holds: holds}))
+			Accounts: len(r.books.balances()), Commits: r.commits.Count(), Faults: len(faults), Took: time.Since(began), Holds: holds}))
 	})
 	return faults
 }

@@ -3,95 +3,37 @@ package campaign
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
-	"github.com/tallystick/tallystick/state"
-	"github.com/tallystick/tallystick/topics"
 )
 
-// A commit is one transaction as a committed reader saw it.
-type commit struct {
-	partition     int32
-	written, seen time.Time // by the writer's clock, which is this machine's; by the reader
-	writer        string    // transactional id: <app>-<instance>-<worker>
-}
+// commits are what committed readers of the state topic have seen.
+type commits struct{ *jobtest.Commits }
 
-// commits follows the applied markers of the state topic from the side.
-type commits struct {
-	mu   sync.Mutex
-	seen []commit
-	err  error
-}
-
-// followCommits reads until the test ends.
-func followCommits(t *testing.T, seeds []string) *commits {
-	t.Helper()
-	cl := kafkatest.Client(t, seeds, kgo.ConsumeTopics(topics.StateTopic(app, "post")),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond), kgo.DialTimeout(2*time.Second),
-		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()))
-	c := &commits{}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.follow(ctx, cl)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return c
-}
-
-func (c *commits) follow(ctx context.Context, cl *kgo.Client) {
-	for ctx.Err() == nil {
-		fetches := cl.PollFetches(ctx) // errors are the brokers' faults: the client tries again
-		now := time.Now()
-		c.mu.Lock()
-		fetches.EachRecord(func(r *kgo.Record) { c.add(now, r) })
-		c.mu.Unlock()
+// after are the commits that were written and seen after a moment.
+func (c commits) after(from time.Time) (list []jobtest.Commit) {
+	all := c.All()
+	i := len(all)
+	for i > 0 && all[i-1].At.After(from) {
+		i--
 	}
-}
-
-func (c *commits) add(now time.Time, r *kgo.Record) {
-	if !state.IsMarker(r.Key) {
-		return
+	for _, k := range all[i:] {
+		if k.Written.After(from) {
+			list = append(list, k)
+		}
 	}
-	m, err := state.ParseMarker(r.Value)
-	if err != nil {
-		c.err = fmt.Errorf("marker at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
-		return
-	}
-	c.seen = append(c.seen, commit{r.Partition, r.Timestamp, now, m.Writer})
-}
-
-// count is the number of commits so far.
-func (c *commits) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.seen)
-}
-
-// failure is what could not be read.
-func (c *commits) failure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+	return list
 }
 
 // recovered is when each partition had committed something written after from, or what is missing.
-func (c *commits) recovered(from time.Time) (at time.Time, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c commits) recovered(from time.Time) (at time.Time, err error) {
 	first := map[int32]time.Time{}
-	for i := len(c.seen) - 1; i >= 0 && c.seen[i].seen.After(from); i-- { // later ones are overwritten by earlier ones
-		if k := c.seen[i]; k.written.After(from) {
-			first[k.partition] = k.seen
+	for _, k := range c.after(from) {
+		if _, known := first[k.Partition]; !known {
+			first[k.Partition] = k.At
 		}
 	}
 	for _, seen := range first {
@@ -107,39 +49,30 @@ func (c *commits) recovered(from time.Time) (at time.Time, err error) {
 
 // stood is the longest time within which a partition showed its readers nothing new, from its last commit before one moment
 // to its first commit after the other.
-func (c *commits) stood(from, until time.Time) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c commits) stood(from, until time.Time) time.Duration {
 	last, longest := map[int32]time.Time{}, time.Duration(0)
-	for _, k := range c.seen {
-		before, known := last[k.partition]
-		if known && k.seen.After(from) && before.Before(until) {
-			longest = max(longest, k.seen.Sub(before))
+	for _, k := range c.All() {
+		before, known := last[k.Partition]
+		if known && k.At.After(from) && before.Before(until) {
+			longest = max(longest, k.At.Sub(before))
 		}
-		last[k.partition] = k.seen
+		last[k.Partition] = k.At
 	}
 	return longest
 }
 
 // by counts the commits of an instance written after a moment.
-func (c *commits) by(instance string, from time.Time) (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := len(c.seen) - 1; i >= 0 && c.seen[i].seen.After(from); i-- {
-		if c.seen[i].written.After(from) && belongs(c.seen[i].writer, instance) {
+func (c commits) by(instance string, from time.Time) (n int) {
+	for _, k := range c.after(from) {
+		if k.By(instance) {
 			n++
 		}
 	}
 	return n
 }
 
-func belongs(writer, instance string) bool {
-	prefix := app + "-" + instance + "-"
-	return len(writer) > len(prefix) && writer[:len(prefix)] == prefix
-}
-
 // awaitBy waits for a commit of an instance written after a moment.
-func (c *commits) awaitBy(t *testing.T, instance string, from time.Time) {
+func (c commits) awaitBy(t *testing.T, instance string, from time.Time) {
 	t.Helper()
 	kafkatest.Within(t, patience, instance+" commits", func(context.Context) error {
 		if c.by(instance, from) == 0 {

@@ -29,7 +29,7 @@ func groupKinds() []kind {
 }
 
 // worker is a worker of a victim, as it names its member and its transactions.
-func (r *round) worker(v *instance) string { return fmt.Sprintf("%s-%d", v.name, r.rng.IntN(2)) }
+func (r *round) worker(v *instance) string { return fmt.Sprintf("%s-%d", v.Name, r.rng.IntN(2)) }
 
 // memberIDs are the group's ids of the members whose names begin so, by name.
 func (r *round) memberIDs(t *testing.T, prefix string) map[string]string {

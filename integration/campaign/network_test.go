@@ -73,7 +73,7 @@ func once(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
 		o.now()
 		<-time.After(f.Delay)
 		v.door.Heal()
-		o.say("%s", v.name)
+		o.say("%s", v.Name)
 	}
 }
 
@@ -86,7 +86,7 @@ func during(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
 		r.pause(time.Second, 5*time.Second)
 		v.door.Heal()
 		o.now()
-		o.say("%s, %d requests", v.name, in.Hits())
+		o.say("%s, %d requests", v.Name, in.Hits())
 	}
 }
 
@@ -98,23 +98,23 @@ func through(least, most time.Duration, what func(*kafkatest.Proxy)) func(*testi
 		r.pause(least, most)
 		v.door.Heal()
 		o.now()
-		o.say("%s", v.name)
+		o.say("%s", v.Name)
 	}
 }
 
 func heartbeatsLost(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	before := r.memberIDs(t, v.name)
+	before := r.memberIDs(t, v.Name)
 	in := v.door.Inject(kafkatest.Fault{Key: kmsg.Heartbeat, Deed: kafkatest.DropRequest})
 	<-time.After(sessionTimeout + time.Second)
-	expelled := without(before, r.memberIDs(t, v.name))
+	expelled := without(before, r.memberIDs(t, v.Name))
 	v.door.Heal()
 	o.now()
 	if len(expelled) == 0 {
 		o.missed()
 	}
 	o.then = func(ctx context.Context) error { return r.joined(ctx, expelled) }
-	o.say("%s, %d heartbeats, %d members", v.name, in.Hits(), len(expelled))
+	o.say("%s, %d heartbeats, %d members", v.Name, in.Hits(), len(expelled))
 }
 
 func cut(t *testing.T, r *round, o *outcome) {
@@ -122,7 +122,7 @@ func cut(t *testing.T, r *round, o *outcome) {
 	r.awaitOpen(t, v, o)
 	o.now()
 	v.door.Cut()
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func killAtStep(t *testing.T, r *round, o *outcome) {
@@ -132,11 +132,11 @@ func killAtStep(t *testing.T, r *round, o *outcome) {
 	if r.rng.IntN(2) == 0 {
 		deed, when = kafkatest.DropResponse, "after"
 	}
-	in := v.door.Inject(kafkatest.Fault{Key: step, Deed: deed, Times: 1, Then: v.proc.Kill})
+	in := v.door.Inject(kafkatest.Fault{Key: step, Deed: deed, Times: 1, Then: v.Proc.Kill})
 	r.hit(t, in, o)
 	o.now()
 	v.kill()
 	v.door.Heal()
 	v.start(t)
-	o.say("%s %s %s", v.name, when, step.Name())
+	o.say("%s %s %s", v.Name, when, step.Name())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -18,16 +19,14 @@ import (
 func TestTasksThatMovedWhenEverybodyWasKilledAreGivenOutAgain(t *testing.T) {
 	k := kafkatest.Start(t, kafkatest.Options{FirstPort: firstPort})
 	cl := kafkatest.Client(t, k.Seeds(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
-	r := &round{kafka: k, client: cl, adm: kadm.NewClient(cl), command: buildCommand(t), books: newBooks(t, 1)}
+	r := &round{kafka: k, client: cl, adm: kadm.NewClient(cl), command: jobtest.Build(t, k.Seeds()), books: newBooks(t, 1)}
 	kafkatest.CreateTopic(t, cl, input, partitions, "message.timestamp.after.max.ms", "9223372036854775807")
 	kafkatest.CreateTopic(t, cl, journal, 1)
-	r.command.mustRun(t, k.Seeds(), patience, "topics", "apply", "--topics-allow", allowed)
-	r.commits = followCommits(t, k.Seeds())
+	r.command.MustRun(t, patience, "topics", "apply", "--topics-allow", allowed)
+	r.commits = commits{jobtest.FollowCommits(t, k.Seeds())}
 	door := k.Door(t, "p1")
-	first, second := r.command.newInstance(t, "p1", door.Seeds()), r.command.newInstance(t, "p2", k.Seeds())
-	for _, i := range []*instance{first, second} {
-		i.argv = append(i.argv, "--num-stream-threads", "1")
-	}
+	first := newInstance(t, r.command, "p1", door, "--num-stream-threads", "1")
+	second := newInstance(t, r.command, "p2", k.Door(t, "p2"), "--num-stream-threads", "1")
 	r.all = []*instance{first, second}
 	r.up = startUpstream(t, k.Seeds(), r.books, 1)
 	first.start(t)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -53,7 +54,7 @@ func processKinds() []kind {
 // break into.
 func (r *round) awaitOpen(t *testing.T, victim *instance, o *outcome) {
 	t.Helper()
-	r.awaitOpenOf(t, o, func(id string) bool { return belongs(id, victim.name) })
+	r.awaitOpenOf(t, o, func(id string) bool { return jobtest.Commit{Writer: id}.By(victim.Name) })
 }
 
 func (r *round) awaitOpenOf(t *testing.T, o *outcome, wanted func(id string) bool) {
@@ -81,7 +82,7 @@ func kill(t *testing.T, r *round, o *outcome) {
 	o.now()
 	v.kill()
 	v.start(t)
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func killTwice(t *testing.T, r *round, o *outcome) {
@@ -93,7 +94,7 @@ func killTwice(t *testing.T, r *round, o *outcome) {
 	o.now()
 	v.kill()
 	v.start(t)
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func killAll(t *testing.T, r *round, o *outcome) {
@@ -113,7 +114,7 @@ func killTakeOver(t *testing.T, r *round, o *outcome) {
 	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func killFence(t *testing.T, r *round, o *outcome) {
@@ -121,25 +122,25 @@ func killFence(t *testing.T, r *round, o *outcome) {
 	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
-	r.command.mustRun(t, r.kafka.Seeds(), patience, "fence", v.name, "--force")
-	if left := r.memberIDs(t, v.name); len(left) > 0 {
-		t.Errorf("members %v after the fence of %s, want none: the others wait for the session", left, v.name)
+	r.command.MustRun(t, patience, "fence", v.Name, "--force")
+	if left := r.memberIDs(t, v.Name); len(left) > 0 {
+		t.Errorf("members %v after the fence of %s, want none: the others wait for the session", left, v.Name)
 	}
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func stopShort(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
 	r.awaitOpen(t, v, o)
-	before := r.memberIDs(t, v.name)
-	v.proc.Pause()
+	before := r.memberIDs(t, v.Name)
+	v.Proc.Pause()
 	r.pause(500*time.Millisecond, sessionTimeout/2)
 	o.now()
-	v.proc.Resume()
-	if expelled := without(before, r.memberIDs(t, v.name)); len(expelled) > 0 && !o.combined {
+	v.Proc.Resume()
+	if expelled := without(before, r.memberIDs(t, v.Name)); len(expelled) > 0 && !o.combined {
 		t.Errorf("members %v were expelled within half a session", expelled)
 	}
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 // stopSession measures the take-over, and then wants the zombie back.
@@ -147,13 +148,13 @@ func stopSession(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
 	r.awaitOpen(t, v, o)
 	o.now()
-	v.proc.Pause()
+	v.Proc.Pause()
 	r.awaitRecovery(t, o.from)
 	wait := time.Until(o.from.Add(transactionTimeout + time.Second))
 	<-time.After(wait)
-	v.proc.Resume()
-	r.commits.awaitBy(t, v.name, time.Now())
-	o.say("%s, stopped for %.1f s", v.name, time.Since(o.from).Seconds())
+	v.Proc.Resume()
+	r.commits.awaitBy(t, v.Name, time.Now())
+	o.say("%s, stopped for %.1f s", v.Name, time.Since(o.from).Seconds())
 }
 
 const longStop = 60 * time.Second
@@ -164,13 +165,13 @@ func stopLong(t *testing.T, r *round, o *outcome) {
 	v := r.all[r.rng.IntN(3)]
 	if !v.up() {
 		v.start(t)
-		r.commits.awaitBy(t, v.name, time.Now())
+		r.commits.awaitBy(t, v.Name, time.Now())
 	}
 	r.awaitOpen(t, v, o)
 	o.now()
-	v.proc.Pause()
+	v.Proc.Pause()
 	r.frozen = &frozen{v, o.from}
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func (r *round) stopped(i *instance) bool { return r.frozen != nil && r.frozen.who == i }
@@ -185,8 +186,8 @@ func (r *round) thaw(t *testing.T, now bool) {
 	who := r.frozen.who
 	r.frozen = nil
 	woken := time.Now()
-	who.proc.Resume()
-	r.commits.awaitBy(t, who.name, woken)
+	who.Proc.Resume()
+	r.commits.awaitBy(t, who.Name, woken)
 }
 
 func restart(t *testing.T, r *round, o *outcome) {
@@ -194,7 +195,7 @@ func restart(t *testing.T, r *round, o *outcome) {
 	o.now()
 	v.drain(t)
 	v.start(t)
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func scale(t *testing.T, r *round, o *outcome) {
@@ -235,26 +236,26 @@ func storm(t *testing.T, r *round, o *outcome) {
 // twin starts a second process of a live name. Whichever ends must say why; the name goes on.
 func twin(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
-	before := v.logged(t)
-	second, err := v.launch()
+	before := v.Logged(t)
+	second, err := v.Launch()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := v.proc
+	first := v.Proc
 	ended := second
 	select {
 	case <-first.Done():
-		ended, v.proc, v.from = first, second, time.Now()
+		ended, v.Proc, v.from = first, second, time.Now()
 	case <-second.Done():
 	case <-time.After(patience):
 		second.Kill()
-		t.Fatalf("two processes of %s live side by side for %v", v.name, patience)
+		t.Fatalf("two processes of %s live side by side for %v", v.Name, patience)
 	}
-	if said := v.logged(t)[len(before):]; ended.ExitCode() != 1 || !strings.Contains(said, "is in use by process") {
-		t.Fatalf("%s: exit code %d of a twin, want 1 and the reason in\n%s", v.name, ended.ExitCode(), said)
+	if said := v.Logged(t)[len(before):]; ended.ExitCode() != 1 || !strings.Contains(said, "is in use by process") {
+		t.Fatalf("%s: exit code %d of a twin, want 1 and the reason in\n%s", v.Name, ended.ExitCode(), said)
 	}
 	o.now()
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }
 
 func stateLost(t *testing.T, r *round, o *outcome) {
@@ -262,9 +263,9 @@ func stateLost(t *testing.T, r *round, o *outcome) {
 	r.awaitOpen(t, v, o)
 	o.now()
 	v.kill()
-	if err := os.RemoveAll(v.dir); err != nil {
+	if err := os.RemoveAll(v.Dir); err != nil {
 		t.Fatal(err)
 	}
 	v.start(t)
-	o.say("%s", v.name)
+	o.say("%s", v.Name)
 }

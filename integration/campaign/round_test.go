@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/integration/campaign/results"
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -26,9 +27,9 @@ type round struct {
 	kafka   *kafkatest.Cluster
 	client  *kgo.Client // of the test: writes each record to the partition that it names
 	adm     *kadm.Client
-	command command
+	command jobtest.Command
 	all     []*instance // running or not
-	commits *commits
+	commits commits
 	books   *books
 	up      *upstream
 	rng     *rand.Rand // of the fault at hand
@@ -36,21 +37,18 @@ type round struct {
 }
 
 // startRound brings up brokers, topics, three processors and the upstream.
-func startRound(t *testing.T, c command, seed uint64) *round {
+func startRound(t *testing.T, c jobtest.Command, seed uint64) *round {
 	t.Helper()
 	k := kafkatest.Start(t, kafkatest.Options{Brokers: 3, FirstPort: firstPort})
 	cl := kafkatest.Client(t, k.Seeds(), kgo.DialTimeout(2*time.Second))
-	r := &round{kafka: k, client: cl, adm: kadm.NewClient(cl), command: c, books: newBooks(t, seed)}
+	r := &round{kafka: k, client: cl, adm: kadm.NewClient(cl), command: c.For(k.Seeds()), books: newBooks(t, seed)}
 	kafkatest.CreateTopic(t, cl, input, partitions, "message.timestamp.after.max.ms", "9223372036854775807")
 	kafkatest.CreateTopic(t, cl, journal, 1)
-	c.mustRun(t, k.Seeds(), patience, "topics", "apply", "--topics-allow", allowed)
-	r.commits = followCommits(t, k.Seeds())
+	r.command.MustRun(t, patience, "topics", "apply", "--topics-allow", allowed)
+	r.commits = commits{jobtest.FollowCommits(t, k.Seeds())}
 	for n := range instances {
 		name := fmt.Sprintf("p%d", n+1)
-		door := k.Door(t, name)
-		i := c.newInstance(t, name, door.Seeds())
-		i.door = door
-		r.all = append(r.all, i)
+		r.all = append(r.all, newInstance(t, c, name, k.Door(t, name)))
 	}
 	for _, i := range r.all[:3] {
 		i.start(t)
@@ -161,9 +159,9 @@ func (r *round) judge(t *testing.T) (holds bool) {
 		r.thaw(t, true)
 		r.up.finish(t)
 		r.settled(t)
-		t.Log(r.command.mustRun(t, r.kafka.Seeds(), 2*patience, "verify"))
+		t.Log(r.command.MustRun(t, 2*patience, "verify"))
 		r.books.judge(t, r.kafka.Seeds())
-		if err := r.commits.failure(); err != nil {
+		if err := r.commits.Failure(); err != nil {
 			t.Error(err)
 		}
 		for _, i := range r.running() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ type Command struct {
 	seeds       []string
 }
 
-// Build compiles cmd/processor as a user would; PROCESSOR names a binary to test instead.
+// Build compiles cmd/processor as a user would; PROCESSOR names a binary to test instead. The folder goes with the test, unless it failed.
 func Build(t testing.TB, seeds []string) Command {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tallystick-job-")
@@ -57,20 +58,35 @@ func keepIfFailed(t testing.TB, dir string) {
 	}
 }
 
+// For is the command with other brokers to ask first.
+func (c Command) For(seeds []string) Command {
+	c.seeds = seeds
+	return c
+}
+
 func (c Command) args(sub ...string) []string {
 	return append(sub, "--bootstrap-servers", strings.Join(c.seeds, ","), "--application-id", App)
 }
 
-// MustRun runs a short command to its end and returns what it printed.
-func (c Command) MustRun(t testing.TB, limit time.Duration, sub ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+// Run runs a short command to its end and returns what it printed.
+func (c Command) Run(ctx context.Context, limit time.Duration, sub ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, c.binary, c.args(sub...)...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("processor %s: %v\n%s", strings.Join(sub, " "), err, out)
+		err = fmt.Errorf("processor %s: %w\n%s", strings.Join(sub, " "), err, out)
 	}
-	return string(out)
+	return string(out), err
+}
+
+// MustRun fails the test unless the command succeeds.
+func (c Command) MustRun(t testing.TB, limit time.Duration, sub ...string) string {
+	t.Helper()
+	out, err := c.Run(t.Context(), limit, sub...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // An Instance is one processor under a fixed name, through all its incarnations.
@@ -79,29 +95,20 @@ type Instance struct {
 	Name string
 	// Proc is its latest incarnation, nil before the first.
 	Proc *kafkatest.Process
+	// Dir is its state folder, Log the file that all incarnations write to.
+	Dir, Log string
 
-	run func() (*kafkatest.Process, error)
-	log string
+	argv []string
 }
 
 // NewInstance prepares an instance with a state folder of its own; Start runs it. Flags come after those that every instance
 // has, so that a flag given again counts.
 func (c Command) NewInstance(t testing.TB, name string, flags ...string) *Instance {
 	t.Helper()
-	i := &Instance{Name: name, log: filepath.Join(c.dir, name+".log")}
-	args := append(c.args("run"), "--group-instance-id", name, "--leave", "--state-dir", filepath.Join(c.dir, name),
+	i := &Instance{Name: name, Dir: filepath.Join(c.dir, name), Log: filepath.Join(c.dir, name+".log")}
+	args := append(c.args("run"), "--group-instance-id", name, "--leave", "--state-dir", i.Dir,
 		"--num-stream-threads", "2", "--admin-listen", "off", "--session-timeout-ms", fmt.Sprint(SessionTimeout.Milliseconds()))
-	args = append(args, flags...)
-	i.run = func() (*kafkatest.Process, error) {
-		out, err := os.OpenFile(i.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			return nil, err
-		}
-		defer out.Close() // the child has its own
-		cmd := exec.Command(c.binary, args...)
-		cmd.Stdout, cmd.Stderr = out, out
-		return kafkatest.Launch(cmd)
-	}
+	i.argv = slices.Concat([]string{c.binary}, args, flags)
 	t.Cleanup(func() {
 		if i.Proc != nil {
 			i.Proc.Kill()
@@ -110,10 +117,22 @@ func (c Command) NewInstance(t testing.TB, name string, flags ...string) *Instan
 	return i
 }
 
+// Launch starts one more process of the instance, beside Proc if that runs.
+func (i *Instance) Launch() (*kafkatest.Process, error) {
+	out, err := os.OpenFile(i.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() // the child has its own
+	cmd := exec.Command(i.argv[0], i.argv[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	return kafkatest.Launch(cmd)
+}
+
 // Start runs another incarnation.
 func (i *Instance) Start(t testing.TB) {
 	t.Helper()
-	p, err := i.run()
+	p, err := i.Launch()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +144,7 @@ func (i *Instance) Running(t testing.TB) {
 	t.Helper()
 	select {
 	case <-i.Proc.Done():
-		t.Fatalf("%s ended by itself with exit code %d; its log ends:\n%s", i.Name, i.Proc.ExitCode(), i.tail())
+		t.Fatalf("%s ended by itself with exit code %d; its log ends:\n%s", i.Name, i.Proc.ExitCode(), i.Tail())
 	default:
 	}
 }
@@ -139,12 +158,23 @@ func (i *Instance) Drain(t testing.TB) {
 		t.Fatalf("%s: %v", i.Name, err)
 	}
 	if code := i.Proc.ExitCode(); code != 0 {
-		t.Fatalf("%s: exit code %d after SIGTERM; its log ends:\n%s", i.Name, code, i.tail())
+		t.Fatalf("%s: exit code %d after SIGTERM; its log ends:\n%s", i.Name, code, i.Tail())
 	}
 }
 
-func (i *Instance) tail() string {
-	b, err := os.ReadFile(i.log)
+// Logged is all that its processes have said.
+func (i *Instance) Logged(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile(i.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Tail is the end of what its processes have said.
+func (i *Instance) Tail() string {
+	b, err := os.ReadFile(i.Log)
 	if err != nil {
 		return err.Error()
 	}

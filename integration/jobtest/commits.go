@@ -44,7 +44,7 @@ type Commits struct {
 func FollowCommits(t testing.TB, seeds []string) *Commits {
 	t.Helper()
 	cl := kafkatest.Client(t, seeds, kgo.ConsumeTopics(topics.StateTopic(App, "post")),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond), kgo.DialTimeout(2*time.Second),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()))
 	c := &Commits{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,6 +80,13 @@ func (c *Commits) add(now time.Time, r *kgo.Record) {
 		return
 	}
 	c.seen = append(c.seen, Commit{At: now, Written: r.Timestamp, Partition: r.Partition, Offset: r.Offset, Writer: m.Writer})
+}
+
+// All are the commits so far, in the order in which they were seen. The caller does not write to them.
+func (c *Commits) All() []Commit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen[:len(c.seen):len(c.seen)]
 }
 
 // Count is the number of commits so far.
