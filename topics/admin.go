@@ -220,7 +220,7 @@ func (a *Admin) everywhere(ctx context.Context, made Steps) error {
 	}
 	brokers, err := kadm.NewClient(a.client).ListBrokers(ctx)
 	if err != nil {
-		return fmt.Errorf("topics are created, the brokers are not listed: %w", err)
+		return fmt.Errorf("topics are created; whether every broker has them could not be asked: apply again before a job starts: %w", err)
 	}
 	deadline := time.Now().Add(appearWithin)
 	for _, b := range brokers {
@@ -229,7 +229,7 @@ func (a *Admin) everywhere(ctx context.Context, made Steps) error {
 				return fmt.Errorf("topics are created, and broker %d does not have all of them after %s: see its log, then apply again", b.NodeID, appearWithin)
 			}
 			if err := pause(ctx, appearEvery); err != nil {
-				return fmt.Errorf("topics are created, broker %d does not have them yet: %w", b.NodeID, err)
+				return fmt.Errorf("topics are created, broker %d does not have them yet: apply again before a job starts: %w", b.NodeID, err)
 			}
 		}
 	}
