@@ -136,7 +136,7 @@ func Holders(ctx context.Context, client *kgo.Client, tp TopicPartition) ([]Hold
 		return nil, nil
 	}
 	listed, err := adm.ListTransactions(ctx, ids, nil)
-	if err != nil {
+	if err = unlessInPart(err); err != nil {
 		return nil, fmt.Errorf("transactions of %s/%d: %w", tp.Topic, tp.Partition, err)
 	}
 	for i := range holders {
@@ -159,8 +159,8 @@ type Janitor struct {
 }
 
 // Sweep fences every ongoing transaction of the application whose instance is not a member of the group. The id's prefix does
-// not prove that it is ours ("ledger" and "ledger-eu" are two applications): a record in a topic of our own does. It
-// never writes transaction markers: that tears a transaction that a coordinator knows. It blocks for two seconds at most.
+// not prove that it is ours ("ledger" and "ledger-eu" are two applications): a record in a topic of our own does. What the
+// coordinators that answer do not know is left for the next sweep. It never writes transaction markers: that tears a transaction that a coordinator knows. It blocks for two seconds at most.
 func (j Janitor) Sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
 	defer cancel()
@@ -182,7 +182,7 @@ func (j Janitor) Sweep(ctx context.Context) error {
 func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {
 	adm := kadm.NewClient(j.Client)
 	ongoing, err := adm.ListTransactions(ctx, nil, []string{"Ongoing"}) // prepared ones are the coordinator's to finish
-	if err != nil {
+	if err = unlessInPart(err); err != nil {
 		return nil, fmt.Errorf("ongoing transactions: %w", err)
 	}
 	alive, err := j.members(ctx)
@@ -198,7 +198,7 @@ func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {
 		return nil, nil
 	}
 	described, err := adm.DescribeTransactions(ctx, ids...)
-	if err != nil {
+	if err = unlessInPart(err); err != nil {
 		return nil, fmt.Errorf("describe transactions %q: %w", ids, err)
 	}
 	return slices.DeleteFunc(ids, func(id string) bool { return !j.touches(described[id].Topics) }), nil

@@ -2,12 +2,14 @@ package session
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // open starts a transaction with a record in a topic and leaves it open.
@@ -100,5 +102,42 @@ func TestFenceEndsAnOpenTransactionAndItsProducer(t *testing.T) {
 	}
 	if err := producer.EndTransaction(t.Context(), kgo.TryCommit); err == nil {
 		t.Error("the fenced producer committed")
+	}
+}
+
+// Two deaths at once: an instance, and a broker that does not coordinate its transaction.
+func TestJanitorFencesWhileABrokerIsGone(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "app-post-state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RequestRetries(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("app"), kgo.InstanceID("alive-0"), kgo.ConsumeTopics("app-post-state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(member.Close)
+	awaitMember(t, admin, "app")
+	openTransaction(t, c, "app-dead-0", "app-post-state")
+	busy := map[int32]bool{c.CoordinatorFor("app-dead-0"): true, c.CoordinatorFor("app"): true}
+	c.ControlKey(int16(kmsg.ListTransactions), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if !busy[c.CurrentNode()] {
+			return nil, errors.New("it is gone"), true
+		}
+		return nil, nil, false
+	})
+	var fenced []string
+	j := Janitor{Client: admin, App: "app", Own: []string{"app-post-state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced = append(fenced, id) }}
+	if err := j.Sweep(t.Context()); err != nil || len(fenced) != 1 {
+		t.Errorf("fenced %q, %v; want the dead instance", fenced, err)
+	}
+	if holders, err := Holders(t.Context(), admin, TopicPartition{"app-post-state", 0}); err != nil {
+		t.Errorf("holders %+v, %v", holders, err)
 	}
 }
