@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/tallystick/tallystick/internal/session"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -71,7 +69,7 @@ func (p *Processor) prepare(ctx context.Context, id *session.Identity) error {
 func (p *Processor) patiently(ctx context.Context, look func() error) error {
 	for until := time.Now().Add(reachPatience); ; {
 		err := look()
-		if err == nil || session.FateOf(err) != session.Unreachable && !kerr.IsRetriable(err) || time.Now().After(until) {
+		if err == nil || !session.Transient(err) || time.Now().After(until) {
 			return err
 		}
 		p.cfg.Logger.Warn("a look at brokers and topics failed; trying again", "app", p.pipe.app, "err", err)

@@ -133,9 +133,9 @@ func checkOffset(topic string, m state.Marker, next int64, committed session.Com
 	meta, err := state.ParseMetadata(committed.Metadata)
 	switch {
 	case next < committed.Next && !mutant.On("i1-state-behind"):
-		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group has committed %d: if the offset was moved by hand, %s; if the state topic lost records, %s", next, committed.Next, toMarker, startOver)}
+		return unlike(next, committed.Next, err == nil, "the state topic has lost records", startOver)
 	case next > committed.Next && !mutant.On("i1-state-ahead"):
-		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, the group says %d: the offset is stale or was moved by hand: %s", next, committed.Next, toMarker)}
+		return unlike(next, committed.Next, err == nil, "the group has lost a commit", "if it finds `offset` alone, "+toMarker)
 	case err != nil:
 		return &offsetMismatch{"I2", fmt.Sprintf("the committed offset %d carries no proof of ours (%v): it was set by another tool: %s", committed.Next, err, toMarker)}
 	case !m.Reads(topic) && meta.TxnSeq < m.TxnSeq: // a version without this input went on: its transactions did not commit it
@@ -146,6 +146,15 @@ func checkOffset(topic string, m state.Marker, next int64, committed session.Com
 		return &offsetMismatch{"I2", fmt.Sprintf("the marker of transaction %d has digest %016x, the committed offset says %016x: they were not written together; %s", m.TxnSeq, m.Digest, meta.Digest, startOver)}
 	}
 	return nil
+}
+
+// unlike is I1. An offset with a proof of ours was committed by this job and moved by nobody: then something was lost, or a transaction
+// was torn, and only a judgement of all topics tells which.
+func unlike(next, committed int64, ours bool, lost, wayOut string) *offsetMismatch {
+	if !ours {
+		return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, and another tool has set the group's offset to %d: %s", next, committed, toMarker)}
+	}
+	return &offsetMismatch{"I1", fmt.Sprintf("state is applied up to offset %d, and this job itself has committed %d: %s, or Kafka has committed a transaction in part: keep all topics, and let `processor verify --raw` judge them; %s", next, committed, lost, wayOut)}
 }
 
 // firstStart decides where an input starts that the task has never processed.

@@ -100,15 +100,17 @@ func TestTaskStopsUnderTheNameOfTheProofThatFails(t *testing.T) {
 		name, invariant, says, way string
 		damage                     func(p *proof)
 	}{
-		{"state behind the offset", "I1", "applied up to offset 4", marker, func(p *proof) { p.marker.Next[0].AppliedNext = 4 }},
-		{"state ahead of the offset", "I1", "applied up to offset 6", marker, func(p *proof) { p.marker.Next[0].AppliedNext = 6 }},
+		{"state behind an offset of its own", "I1", "offset 4, and this job itself has committed 5: the state topic has lost records", over, func(p *proof) { p.marker.Next[0].AppliedNext = 4 }},
+		{"state ahead of an offset of its own", "I1", "offset 6, and this job itself has committed 5: the group has lost a commit", marker, func(p *proof) { p.marker.Next[0].AppliedNext = 6 }},
+		{"offset moved ahead", "I1", "applied up to offset 4, and another tool", marker, func(p *proof) { p.marker.Next[0].AppliedNext, p.committed.Metadata = 4, "" }},
+		{"offset moved back", "I1", "applied up to offset 6, and another tool", marker, func(p *proof) { p.marker.Next[0].AppliedNext, p.committed.Metadata = 6, "" }},
 		{"offset without state", "I1", "has no marker", over, func(p *proof) { p.unmarked = true }},
 		{"marker of another input", "I1", "knows no input", "delete the group's offset", func(p *proof) { p.marker.Next[0].Topic = "old" }},
 		{"another partition count", "I1", "keys have moved", over, func(p *proof) { p.marker.Partitions = 2 }},
 		{"offset without metadata", "I2", "set by another tool", marker, func(p *proof) { p.committed.Metadata = "" }},
 		{"offset of another transaction", "I2", "not written together", over, func(p *proof) { p.committed.Metadata = metadata(4, 0) }},
 		{"offset of other contents", "I2", "has digest", over, func(p *proof) { p.committed.Metadata = metadata(3, 9) }},
-		{"an input comes back, its offset was moved", "I1", "applied up to offset 5", marker, func(p *proof) { p.back(3); p.committed.Next = 6 }},
+		{"an input comes back, its offset was moved", "I1", "applied up to offset 5", marker, func(p *proof) { p.back(3); p.committed.Next, p.committed.Metadata = 6, "" }},
 		{"an input comes back with an offset of a later transaction", "I2", "not written together", over, func(p *proof) { p.back(9) }},
 		{"contents are not the marker's", "I3", "lost or resurrected keys", over, func(p *proof) { p.marker.Digest, p.committed.Metadata = 9, metadata(3, 9) }},
 		{"reset in the middle", "I2", "begun and not finished", "reset apply", func(p *proof) { p.committed.Metadata = "tallystick/reset to=5" }},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -90,4 +91,45 @@ func markerFrom(ctx context.Context, client *kgo.Client, topic string, partition
 		}
 	}
 	return last, nil
+}
+
+// toMarker has the group's offset moved to where the state ends, where nothing is lost or written twice by that. An offset with a
+// proof of ours was set by no tool: the job committed it, and what is missing beside it is missing in Kafka.
+func (r *reset) toMarker(p *resetPlan, t *resetTask) {
+	proof, err := state.ParseMetadata(t.metadata)
+	ours := err == nil && t.Committed != nil
+	switch {
+	case strings.HasPrefix(t.metadata, resetMark):
+		t.To, t.Note = t.Applied, "marked by a reset that was not finished"
+	case t.Committed == nil:
+		t.To, t.Note = t.Applied, "the offset is gone"
+	case ours && *t.Committed > *t.Applied:
+		t.refuse(p, fmt.Sprintf("this job itself has committed offset %d, and its state ends at %d: what lies between would be written a second time", *t.Committed, *t.Applied))
+	case ours && *t.Committed == *t.Applied && !t.marker.Reads(t.Topic) && proof.TxnSeq < t.marker.TxnSeq:
+		t.Note = "as it should be: a version without this input went on"
+	case ours && *t.Committed == *t.Applied:
+		t.refuse(p, fmt.Sprintf("its offset is of transaction %d, its state of %d: they were not written together (I2)", proof.TxnSeq, t.marker.TxnSeq))
+	case ours && *t.Committed < *t.Applied:
+		t.To, t.Note = t.Applied, "this job itself committed the offset: the group has lost a commit"
+		p.Warnings = append(p.Warnings, fmt.Sprintf("task %s: no tool has set its offset: the group has lost a commit, or Kafka has committed a transaction in part; go on only when processor verify --raw finds `offset` alone", t.Task))
+	case *t.Committed == *t.Applied:
+		t.To, t.Note = t.Applied, "the offset was set by another tool: only its proof is missing"
+	default:
+		t.To, t.Note = t.Applied, "the offset was moved by another tool"
+	}
+}
+
+// refuse says why the state cannot be gone on with.
+func (t *resetTask) refuse(p *resetPlan, why string) {
+	t.Note = why
+	p.refusals = append(p.refusals, fmt.Sprintf("task %s: %s; keep all topics, let processor verify --raw judge them, then start over with --to or --to-offset", t.Task, why))
+}
+
+// proven reports whether offset and metadata are those of the marker.
+func (t *resetTask) proven() bool {
+	return t.Committed != nil && *t.Committed == *t.Applied && t.metadata == metadataOf(t.marker)
+}
+
+func metadataOf(m *state.Marker) string {
+	return string(state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest}))
 }

@@ -326,7 +326,7 @@ func (r *reset) choose(p *resetPlan) {
 		case t.proven():
 			t.Note = "as it should be"
 		default:
-			t.To, t.Note = t.Applied, t.moved()
+			r.toMarker(p, t)
 		}
 		if gap := t.gap(); gap != "" {
 			t.Note = gap
@@ -348,28 +348,6 @@ func (t *resetTask) gap() string {
 		return fmt.Sprintf("the input ends at offset %d: it lost records or was made anew, and the task stops there", t.End)
 	}
 	return ""
-}
-
-// moved says how the group's offset came to differ.
-func (t *resetTask) moved() string {
-	switch {
-	case strings.HasPrefix(t.metadata, resetMark):
-		return "marked by a reset that was not finished"
-	case t.Committed == nil:
-		return "the offset is gone"
-	case *t.Committed == *t.Applied:
-		return "the offset was set by another tool: only its proof is missing"
-	}
-	return "the offset was moved by another tool"
-}
-
-// proven reports whether offset and metadata are those of the marker.
-func (t *resetTask) proven() bool {
-	return t.Committed != nil && *t.Committed == *t.Applied && t.metadata == metadataOf(t.marker)
-}
-
-func metadataOf(m *state.Marker) string {
-	return string(state.AppendMetadata(nil, state.Metadata{TxnSeq: m.TxnSeq, Digest: m.Digest}))
 }
 
 // pending reports whether apply has something to do.

@@ -129,10 +129,10 @@ func TestResetToMarkerFindsTheLastCommittedMarker(t *testing.T) {
 	transaction(t, b, "somebody", &kgo.Record{Topic: topics.StateTopic("ledger", "post"), Key: open.Key(), Value: open.Append(nil)})
 	applied(t, client, 1, 3, 2)
 	committed(t, client, 1, 2, "")
-	committed(t, client, 0, 4, metadataOf(&state.Marker{TxnSeq: 6}))
+	committed(t, client, 0, 4, "by hand")
 	p, _ := resetRun(t, b, exitUsage, "plan", "--to-marker")
 	if a := p.Tasks[0]; a.Applied == nil || *a.Applied != 4 || a.To == nil || *a.To != 4 || !strings.Contains(a.Note, "only its proof is missing") {
-		t.Errorf("%+v, want what marker 7 says: the offset is right, its proof is another's", a)
+		t.Errorf("%+v, want what marker 7 says: the offset is right, its proof is missing", a)
 	}
 	if a := p.Tasks[1]; a.Applied == nil || !strings.Contains(a.Note, "retention deleted 1 offset that") {
 		t.Errorf("%+v", a)
@@ -140,6 +140,33 @@ func TestResetToMarkerFindsTheLastCommittedMarker(t *testing.T) {
 	committed(t, client, 0, 4, metadataOf(&last))
 	if p, _ := resetRun(t, b, exitUsage, "plan", "--to-marker"); p.Tasks[0].To != nil || p.Tasks[0].Note != "as it should be" {
 		t.Errorf("%+v", p.Tasks[0])
+	}
+}
+
+// An offset with a proof of ours was moved by nobody. To set it back would write again what is written.
+func TestResetToMarkerMovesNothingThatNoToolHasMoved(t *testing.T) {
+	b, client := stand(t)
+	produce(t, client, credit(0, 8)...)
+	applied(t, client, 0, 8, 5)
+	later := applied(t, client, 0, 9, 7)
+	before := applied(t, client, 0, 7, 3)
+	for _, c := range []struct {
+		name     string
+		at       int64
+		metadata string
+		code     exitCode
+		says     string
+	}{
+		{"the state topic has lost records", 7, metadataOf(&later), exitFailed, "what lies between would be written a second time"},
+		{"they were not written together", 3, metadataOf(&later), exitFailed, "offset is of transaction 9, its state of 7"},
+		{"the group has lost a commit", 1, metadataOf(&before), exitUsage, "go on only when processor verify --raw finds `offset` alone"},
+		{"a tool has moved it", 7, "", exitUsage, "moved by another tool"},
+	} {
+		committed(t, client, 0, c.at, c.metadata)
+		out, errs, code := processor(t, b, "", "reset", "plan", "--to-marker")
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%s: exit %d: %s%s; want %d, %q", c.name, code, out, errs, c.code, c.says)
+		}
 	}
 }
 

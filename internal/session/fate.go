@@ -59,6 +59,9 @@ func FateOf(err error) Fate {
 	return Rebuild
 }
 
+// Transient reports whether an error is the network's, or of a broker that asks for patience: the same look may succeed a moment later.
+func Transient(err error) bool { return FateOf(err) == Unreachable || kerr.IsRetriable(err) }
+
 // recordFaults are the refusals that the record itself is to blame for.
 var recordFaults = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp}
 
