@@ -53,7 +53,6 @@ type audit struct {
 	continued  bool                 // an earlier audit, of the same history, judged what lies before begin
 	goesOn     bool                 // another audit will go on where this one ends
 	judged     int64                // the first input that is not judged yet
-	joined     bool                 // judged may be behind begin
 	stopped    [laneCount]int64     // where each lane has to be read on from
 	fold       *fold                // of the state up to foldNext
 	foldNext   int64
@@ -84,6 +83,7 @@ func (a *audit) run(ctx context.Context) error {
 	}
 	_, undecided := errors.AsType[*UndecidedError](err)
 	if undecided {
+		a.reportFaults(a.fold)
 		err = errors.Join(err, a.reportLost(ctx))
 	}
 	if a.raw && (err == nil || undecided) { // the logs may show why it is undecided
@@ -103,7 +103,6 @@ func (a *audit) walk(ctx context.Context, c commit) error {
 	if err := a.open(ctx, f); err != nil {
 		return err
 	}
-	a.joined = true
 	err = a.join(ctx)
 	for l := range a.lanes {
 		a.stopped[l] = a.lanes[l].next()
@@ -134,13 +133,32 @@ func (a *audit) open(ctx context.Context, f *fold) error {
 		}
 		a.lanes[l] = laneReader{stream: a.watch(topic, s), topic: topic, first: -1, from: a.resume[l], passed: a.resume[l]}
 	}
-	if f.found && a.cut < a.input.start() { // that much is sure, whatever else cannot be decided
-		a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, a.input.start()-1), evidence("marker", f.at))
+	if err := a.checkUnread(ctx, f); err != nil {
+		return err
 	}
 	if a.continued {
 		return a.checkGap()
 	}
 	return a.checkHead(ctx, max(a.begin, a.input.start()))
+}
+
+// checkUnread reports inputs that are gone and were never processed: that much is sure, whatever else cannot be decided. A job that
+// runs may have processed them since its marker was read.
+func (a *audit) checkUnread(ctx context.Context, f *fold) error {
+	start := a.input.start()
+	if !f.found || a.cut >= start {
+		return nil
+	}
+	c, err := a.h.committed(ctx, a.p)
+	if err != nil {
+		return err
+	}
+	if c.next >= start {
+		return a.undecided("%s starts at offset %d, and the marker that was read says %d: the job went on and retention took inputs behind it while verify was reading; run verify again",
+			a.topics.Input, start, a.cut)
+	}
+	a.violate(Lost, fmt.Sprintf("retention deleted inputs %d to %d before they were processed", a.cut, start-1), evidence("marker", f.at))
+	return nil
 }
 
 // checkGap sees to it that the input goes on where the audit before this one ended.

@@ -263,7 +263,8 @@ func (s subject) differs(now subject) string {
 }
 
 func (a *audit) restore(p *baselinePartition) error {
-	a.begin, a.judged, a.resume, a.stopped, a.continued = p.Begin, p.Begin, p.Resume, p.Resume, true
+	a.continued = p.Begin > a.begin // with nothing judged, the head of the input is looked at as in a first audit
+	a.begin, a.judged, a.resume, a.stopped = p.Begin, p.Begin, p.Resume, p.Resume
 	a.inbox.streamTime = p.StreamTime
 	a.report.inputs, a.report.applied, a.report.duplicates, a.mending.mended = p.Inputs, p.Applied, p.Duplicates, p.Mended
 	for letter, at := range p.Redriven {

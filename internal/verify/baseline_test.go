@@ -237,3 +237,30 @@ func TestABaselineFromBeforeAGapIsNoWayAroundIt(t *testing.T) {
 		}
 	}
 }
+
+// A partition of which nothing was judged yet has no gap before what it still holds.
+func TestABaselineOfAPartitionWithoutInputsLeavesNoGap(t *testing.T) {
+	w := newWorld(1)
+	w.append(w.topics.Input, 0, kgo.Record{Key: []byte("old"), Value: []byte("{}")})
+	w.first[where(w.topics.Input, 0)] = 1
+	name := w.saved(t, t.TempDir())
+	w.feed(0, in{id: "first", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.commit()
+	x := w.rounds(tiny(5))
+	defer x.close()
+	if _, err := x.readBaseline(name, w.subject()); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := x.round(t.Context()); err != nil || !r.OK() || r.Inputs != 1 {
+		t.Error(err, r.Violations)
+	}
+	w.first[where(w.topics.Input, 0)] = 2
+	y := w.rounds(tiny(5))
+	defer y.close()
+	if _, err := y.readBaseline(name, w.subject()); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := y.round(t.Context()); !onlyUndecided(err) || err == nil || !r.OK() {
+		t.Error(err, r.Violations)
+	}
+}

@@ -14,21 +14,30 @@ type laneReader struct {
 	ahead [2]outcome
 	have  int   // how many of ahead are valid
 	first int64 // input offset of the first outcome; -1 none yet
+	taken bool  // an outcome was
 
 	from, passed int64 // offsets in the lane: where its reading began, and behind the last record taken from the stream
 }
 
-// next is where to read on from so that no outcome is missed.
+// next is where to read on from so that no outcome is missed. A head that was deleted stays in sight until an outcome was taken
+// from behind it: what it may have held is not known to be lost.
 func (r *laneReader) next() int64 {
-	if r.have > 0 {
+	switch {
+	case r.beheaded() && !r.taken:
+		return r.from
+	case r.have > 0:
 		return r.ahead[0].rec.Offset
 	}
 	return r.passed
 }
 
+// beheaded reports whether the lane begins behind the offset that it was to be read from.
+func (r *laneReader) beheaded() bool { return r.start() > r.from }
+
 func (r *laneReader) take() {
 	r.ahead[0] = r.ahead[1]
 	r.have--
+	r.taken = true
 }
 
 // collect gathers the outcomes of an input; what lies behind in a lane is out of place.
@@ -72,7 +81,7 @@ func (a *audit) collectLane(ctx context.Context, l lane, offset int64) error {
 func (a *audit) waitForLanes(ctx context.Context, offset int64) (waited bool, err error) {
 	for l := range a.lanes {
 		r := &a.lanes[l]
-		if r.start() > r.from && (r.first < 0 || offset < r.first) {
+		if r.beheaded() && (r.first < 0 || offset < r.first) {
 			return false, a.undecided("%s/%d starts at offset %d: its head was deleted, and with it perhaps the outcome of input %d; verify needs all outcomes (retention.ms=-1)",
 				r.topic, a.p, r.start(), offset)
 		}

@@ -227,6 +227,33 @@ func TestInputsTakenUnreadAreLostAlsoWhereTheRestIsUndecided(t *testing.T) {
 	}
 }
 
+// Between the reading of the marker and that of the input the job goes on, and retention follows it.
+func TestInputsTakenBehindAJobThatGoesOnAreNotLost(t *testing.T) {
+	for _, baseline := range []bool{false, true} {
+		w := ordinary()
+		x := w.rounds(tiny(1000))
+		if baseline { // the round before judged all that there was
+			if _, fresh, err := x.round(t.Context()); err != nil || len(fresh) > 0 {
+				t.Fatal(err, fresh)
+			}
+		}
+		x.h = &openHook{history: w, topic: w.topics.Input, p: 0, hook: func(int) {
+			w.feed(0, in{id: "new", kind: "credit", account: w.accountOn(0, 1), cents: 1, currency: "USD"})
+			w.jobs[0].commit()
+			w.first[where(w.topics.Input, 0)] = w.commits[0].next
+		}}
+		for _, a := range x.audits {
+			a.h = x.h
+		}
+		r, fresh, err := x.round(t.Context())
+		u, is := errors.AsType[*UndecidedError](err)
+		if !is || !strings.Contains(u.Reason, "while verify was reading") || !r.OK() || len(fresh) > 0 {
+			t.Errorf("error %v, %v", err, r.Violations)
+		}
+		x.close()
+	}
+}
+
 func TestOutcomesTakenByRetentionLeaveItUndecided(t *testing.T) {
 	w := ordinary()
 	w.first[where(w.topics.Updates, 0)] = 2

@@ -175,7 +175,7 @@ func (a *audit) after() *audit {
 	n.gaps = a.gaps
 	n.fold, n.foldNext, n.goesOn = a.fold, a.foldNext, a.goesOn
 	n.begin, n.judged, n.resume, n.stopped = a.judged, a.judged, a.stopped, a.stopped
-	n.continued = a.continued || a.joined
+	n.continued = a.continued || a.judged > a.begin
 	old := &a.report
 	n.report.inputs, n.report.applied, n.report.duplicates, n.report.records = old.inputs, old.applied, old.duplicates, old.records
 	n.report.rejected, n.report.letters = old.rejected, old.letters

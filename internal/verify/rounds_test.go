@@ -1,8 +1,10 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -273,5 +275,76 @@ func TestMendedLettersAreCountedThroughUndecidedRounds(t *testing.T) {
 	a.reportHeld()
 	if n := a.after(); n.mending.mended != 3 {
 		t.Errorf("%d behind a round that was decided", n.mending.mended)
+	}
+}
+
+// What hides the outcome of an input hides it in every round: a head that was deleted does not grow again.
+func TestADeletedHeadLeavesEveryRoundUndecided(t *testing.T) {
+	for _, left := range []int{1, 3} {
+		w := ordinary()
+		log := w.logs[w.topics.Updates][0]
+		first := int64(len(log) - left)
+		w.first[where(w.topics.Updates, 0)] = first
+		w.logs[w.topics.Updates][0] = log[first:]
+		x := w.rounds(tiny(1000))
+		for n := range 3 {
+			r, fresh, err := x.round(t.Context())
+			u, is := errors.AsType[*UndecidedError](err)
+			if !is || !strings.Contains(u.Reason, "its head was deleted") || len(fresh) > 0 || !r.OK() {
+				t.Errorf("%d left, round %d: %v %v", left, n+1, err, fresh)
+			}
+		}
+		x.close()
+	}
+}
+
+// A round that judged nothing leaves the next one where a first one stands: an input that begins late because the job began
+// there is no gap.
+func TestARoundThatJudgedNothingLeavesNoGap(t *testing.T) {
+	w := newWorld(1)
+	w.append(w.topics.Input, 0, kgo.Record{Key: []byte("old"), Value: []byte("{}")})
+	w.first[where(w.topics.Input, 0)] = 1
+	w.feed(0, in{id: "first", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+	w.commit()
+	w.openFrom(w.topics.Updates, 0)
+	x := w.rounds(tiny(1000))
+	defer x.close()
+	if _, fresh, err := x.round(t.Context()); !onlyUndecided(err) || err == nil || len(fresh) > 0 {
+		t.Fatal(err, fresh)
+	}
+	delete(w.stable[w.topics.Updates], 0)
+	if r, fresh, err := x.round(t.Context()); err != nil || len(fresh) > 0 || r.Inputs != 1 {
+		t.Errorf("%v %v, %d inputs", err, fresh, r.Inputs)
+	}
+}
+
+// What is wrong with the records of the state is told in the round that reads them, also when something else keeps that round
+// from a decision.
+func TestAFaultOfTheStateIsToldThoughTheRoundIsUndecided(t *testing.T) {
+	for name, spoil := range map[string]func(w *world){
+		"a transaction that was counted twice": func(w *world) { w.jobs[0].txn-- },
+		"a key that names no store":            func(w *world) { w.append(w.topics.State, 0, kgo.Record{Key: []byte("\xffx"), Value: []byte("x")}) },
+	} {
+		for _, topic := range []string{"updates", "input", "state"} {
+			w := ordinary()
+			hiding := map[string]string{"updates": w.topics.Updates, "input": w.topics.Input, "state": w.topics.State}[topic]
+			spoil(w)
+			w.jobs[0].commit()
+			w.openFrom(hiding, 5)
+			if topic == "state" {
+				log := w.logs[hiding][0]
+				w.openFrom(hiding, log[len(log)-1].Offset+1)
+				w.feed(0, in{id: "later", kind: "credit", account: w.accountOn(0, 0), cents: 1})
+				w.jobs[0].commit()
+			}
+			x := w.rounds(tiny(1000))
+			_, fresh, err := x.round(t.Context())
+			delete(w.stable[hiding], 0)
+			r, more, _ := x.round(t.Context())
+			if !onlyUndecided(err) || err == nil || len(fresh) != 1 || fresh[0].Verdict != State || len(more) > 0 || r.Counts[State] != 1 {
+				t.Errorf("%s, %s hidden: %v, first %v, then %v", name, topic, err, fresh, more)
+			}
+			x.close()
+		}
 	}
 }

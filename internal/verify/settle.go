@@ -91,9 +91,7 @@ func shows(v *Violation, rec *kgo.Record) bool {
 
 // compareState judges the state topic at its marker: what it holds is what the outcomes say (L4), and its own digest.
 func (a *audit) compareState(ctx context.Context, f *fold) error {
-	for _, p := range f.problems {
-		a.violate(State, p.text, present("state", p.recs...)...)
-	}
+	a.reportFaults(f)
 	if f.loose != nil {
 		a.violate(State, fmt.Sprintf("%s was written behind the last applied marker", place(f.loose)),
 			append(present("state", f.loose), present("marker", f.at)...)...)
@@ -107,6 +105,17 @@ func (a *audit) compareState(ctx context.Context, f *fold) error {
 	}
 	a.compareInbox(f)
 	return a.compareAccounts(ctx, f)
+}
+
+// reportFaults tells what is wrong with the records of the state themselves, once.
+func (a *audit) reportFaults(f *fold) {
+	for _, p := range f.problems {
+		a.violate(State, p.text, present("state", p.recs...)...)
+	}
+	for range f.more {
+		a.violate(State, "")
+	}
+	f.problems, f.more = nil, 0
 }
 
 // compareAccounts compares each account of one side with that of the other.

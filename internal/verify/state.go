@@ -29,7 +29,8 @@ type fold struct {
 	want     uint64      // transaction whose marker is looked for
 	wanted   *marker     // it, when it is still there
 	wantedAt *kgo.Record
-	problems []problem
+	problems []problem // not told yet; the first MaxShown of a reading
+	more     int       // problems beyond those
 }
 
 type problem struct {
@@ -56,9 +57,9 @@ func newFold() *fold {
 	return &fold{accounts: map[string]*storedAccount{}, inbox: map[string]*storedIDs{}, others: map[string]uint64{}}
 }
 
-// lookFor begins a reading: of the problems that were, none is told again.
+// lookFor begins a reading.
 func (f *fold) lookFor(txnSeq uint64) {
-	f.want, f.wanted, f.wantedAt, f.problems = txnSeq, nil, nil, nil
+	f.want, f.wanted, f.wantedAt = txnSeq, nil, nil
 	if f.found && f.marker.txnSeq == txnSeq {
 		m := f.marker
 		f.wanted, f.wantedAt = &m, f.at
@@ -66,9 +67,11 @@ func (f *fold) lookFor(txnSeq uint64) {
 }
 
 func (f *fold) problem(text string, recs ...*kgo.Record) {
-	if len(f.problems) < MaxShown {
-		f.problems = append(f.problems, problem{text, recs})
+	if len(f.problems) >= MaxShown {
+		f.more++
+		return
 	}
+	f.problems = append(f.problems, problem{text, recs})
 }
 
 // apply replays one record.
