@@ -18,7 +18,7 @@ type rules struct {
 	now        func() time.Time
 	start      map[int32]int64
 	raw        bool                                // read the logs with their control records, too
-	patience   time.Duration                       // of raw mode, for transactions that are about to end
+	patience   time.Duration                       // for transactions that are about to end, and for an offset that is about to be committed
 	progress   func(partition int32, inputs int64) // inputs judged since the last call
 	memory     memory
 	posted     *postings // of all partitions
@@ -41,6 +41,7 @@ type audit struct {
 	found      []outcome           // of the input at hand, reused
 	early      map[int64][]outcome // outcomes that stood before those of earlier inputs, by their input
 	missing    map[int64]string
+	toldLost   int64            // those of missing below it are told
 	wanted     map[int64]int    // violations that want the first outcome of an input as evidence, by its offset
 	redriven   map[string]int64 // dead letters that were sent to the input again, with the offset of the note
 	gaps       []gap            // of the input, that an operator gave up
@@ -59,6 +60,7 @@ type audit struct {
 	cut        int64 // the first input offset that is not to be judged
 	at         int64 // the input that is being judged
 	ended      error // of rounds: what kept it from judging all, also in the rounds after the one that stopped it
+	unanchored error // the marker is there, and no offset that it could be compared with
 	report     partitionReport
 }
 
@@ -79,7 +81,7 @@ func (a *audit) run(ctx context.Context) error {
 		err = a.walk(ctx, c)
 	}
 	if err == nil {
-		err = cmp.Or(a.inbox.ids.err, a.givenUp()) // of the last inputs: no judgement followed that would have met it
+		err = cmp.Or(a.inbox.ids.err, a.givenUp(), a.unanchored) // of the last inputs: no judgement followed that would have met it
 	}
 	_, undecided := errors.AsType[*UndecidedError](err)
 	if undecided {

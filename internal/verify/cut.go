@@ -98,8 +98,17 @@ func (a *audit) findCut(ctx context.Context, c commit, f *fold) error {
 // two readings, so a third one must be at or behind it.
 func (a *audit) checkMoved(ctx context.Context, before commit, f *fold) error {
 	after, err := a.h.committed(ctx, a.p)
+	members := 0
+	if err == nil && !after.found {
+		after, members, err = a.awaitOffset(ctx)
+	}
 	if err != nil {
 		return err
+	}
+	if !after.found && members == 0 {
+		a.unanchored = a.undecided("the group has no committed offset of %s/%d and no members, %s: its offsets expired or were deleted; start the job once: it resumes from the marker",
+			a.topics.Input, a.p, f.marker.String(a.topics.Input))
+		return nil
 	}
 	m := &f.marker
 	next := m.next[a.topics.Input]
@@ -109,6 +118,24 @@ func (a *audit) checkMoved(ctx context.Context, before commit, f *fold) error {
 		a.violate(Offset, fmt.Sprintf("%s, but %s", after, m.String(a.topics.Input)), evidence("marker", f.at))
 	}
 	return nil
+}
+
+// awaitOffset gives a group without an offset the time of patience to commit one: a job that was started again restores its state
+// first. A group without members has nobody who could.
+func (a *audit) awaitOffset(ctx context.Context) (c commit, members int, err error) {
+	bounded, cancel := context.WithTimeout(ctx, a.patience)
+	defer cancel()
+	for {
+		if members, err = a.h.members(ctx); err != nil {
+			return c, members, err
+		}
+		if c, err = a.h.committed(ctx, a.p); err != nil || c.found || members == 0 {
+			return c, members, err
+		}
+		if !pause(bounded, beat) {
+			return c, members, ctx.Err()
+		}
+	}
 }
 
 func (c commit) agrees(m *marker, input string) bool {

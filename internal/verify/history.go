@@ -20,6 +20,8 @@ type history interface {
 	raw(ctx context.Context, topic string, partition int32, from int64) (rawReader, error)
 	// committed returns the group's committed offset of an input partition, once no transaction is pending on it.
 	committed(ctx context.Context, partition int32) (commit, error)
+	// members counts those of the group.
+	members(ctx context.Context) (int, error)
 }
 
 // stream reads one partition. What it returns stays valid.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -224,6 +226,55 @@ func TestInputsTakenUnreadAreLostAlsoWhereTheRestIsUndecided(t *testing.T) {
 	r, err := w.audit(t)
 	if _, undecided := errors.AsType[*UndecidedError](err); !undecided || r.Counts[Lost] != 1 || !strings.Contains(r.Violations[0].Text, "before they were processed") {
 		t.Errorf("error %v, %+v", err, r.Violations)
+	}
+}
+
+// Brokers forget the offsets of a group that nobody joined for days. The job resumes from its marker.
+func TestAStoppedGroupWhoseOffsetExpiredLeavesItUndecided(t *testing.T) {
+	w := ordinary()
+	w.commits[0] = newCommit(-1, "")
+	if r := undecided(t, w, "start the job once: it resumes from the marker"); r.Inputs != 42 {
+		t.Errorf("judged %d inputs, want all below the marker", r.Inputs)
+	}
+	w.drop(w.topics.Updates, 3)
+	if r, err := w.audit(t); !onlyUndecided(err) || err == nil || r.Counts[Lost] != 1 || r.Counts[Offset] != 0 {
+		t.Errorf("error %v, %v", err, r.Violations)
+	}
+}
+
+// A job that was started again restores its state first, and then commits where its marker stands.
+func TestAnOffsetThatIsGoneIsWaitedForWhileTheGroupHasMembers(t *testing.T) {
+	for name, c := range map[string]struct {
+		back  int // the look at which the offset is there
+		leave bool
+		want  Verdict
+	}{"it comes": {4, false, ""}, "it does not": {1 << 30, false, Offset}, "the job is stopped": {1 << 30, true, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := ordinary()
+			w.joined = 1
+			there := w.commits[0]
+			w.moved = func(p int32, n int) {
+				if p != 0 {
+					return
+				}
+				if w.commits[0] = there; n < c.back {
+					w.commits[0] = newCommit(-1, "")
+				}
+				if c.leave && n == 3 {
+					w.joined = 0
+				}
+			}
+			r := w.rules()
+			r.patience = 40 * time.Second
+			began := time.Now()
+			got, err := auditAll(t.Context(), r, w, 2, 1)
+			if stopped := onlyUndecided(err) && err != nil; stopped != c.leave || len(got.Counts) > 1 || c.want != "" != (got.Counts[Offset] == 1) {
+				t.Errorf("%s: error %v, %v", name, err, got.Violations)
+			}
+			if took := time.Since(began); took > r.patience+time.Second {
+				t.Errorf("%s: it took %v", name, took)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,12 +114,12 @@ func late(ctx context.Context, k pulse, input string, bound time.Duration, ends 
 func (k *kafka) members(ctx context.Context) (n int, err error) {
 	err = k.retry(ctx, func() error {
 		groups, err := kadm.NewClient(k.client).DescribeGroups(ctx, k.app)
-		if err != nil {
-			return err
-		}
 		g := groups[k.app]
 		n = len(g.Members)
-		return g.Err
+		if err = cmp.Or(err, g.Err); errors.Is(err, kerr.GroupIDNotFound) { // nobody ever joined it, or it expired
+			return nil
+		}
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("members of group %q: %w", k.app, err)

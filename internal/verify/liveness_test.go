@@ -141,6 +141,9 @@ func TestRunFindsAJobThatStandsStill(t *testing.T) {
 		t.Errorf("without its baseline: error %v, %v", err, r.Violations)
 	}
 	cfg.Raw, cfg.Baseline = true, ""
+	if n, err := (&kafka{client: b.client(), app: "nobody", patience: time.Second}).members(t.Context()); err != nil || n != 0 {
+		t.Errorf("a group that never was has %d members, %v", n, err)
+	}
 	idle.Close()
 	if r, err := Run(t.Context(), cfg); err != nil || !r.OK() || r.Alive.Members != 0 {
 		t.Errorf("error %v, %v, %+v", err, r.Violations, r.Alive)

@@ -182,6 +182,8 @@ func (r *recording) lookup(_ context.Context, topic string, p int32, offset int6
 	return nil, nil
 }
 
+func (r *recording) members(context.Context) (int, error) { return 0, nil }
+
 func (r *recording) committed(_ context.Context, p int32) (commit, error) { return r.commits[p], nil }
 
 type recordedStream struct {

@@ -27,8 +27,13 @@ func (a *audit) settle(ctx context.Context) error {
 	return nil
 }
 
+// reportLost tells of each input without an outcome, once: what keeps the partition undecided may be met before or after it.
 func (a *audit) reportLost(ctx context.Context) error {
 	for _, offset := range slices.Sorted(maps.Keys(a.missing)) {
+		if offset < a.toldLost {
+			continue
+		}
+		a.toldLost = offset + 1
 		if err := a.lost(ctx, offset); err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ type world struct {
 	patient    map[string]bool              // waiting ends that transaction
 	moved      func(partition int32, n int) // before the n-th look at a committed offset
 	looks      []int
+	joined     int // members of the group
 }
 
 func newWorld(partitions int32) *world {
@@ -125,6 +126,8 @@ func (w *world) committed(_ context.Context, p int32) (commit, error) {
 	w.looks[p]++
 	return w.commits[p], nil
 }
+
+func (w *world) members(context.Context) (int, error) { return w.joined, nil }
 
 type memStream struct {
 	w     *world
