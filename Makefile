@@ -17,7 +17,7 @@ RESULTS ?=
 simulate: ## seeded fault runs: SEEDS=how many, from SEED0; RESULTS=file keeps each one, and the same command goes on after an interruption
 	SEEDS=$(SEEDS) SEED0=$(SEED0) RESULTS=$(abspath $(RESULTS)) GOGC=400 go test -tags synctests -count=1 -timeout 0 -run 'TestSeeds' -v ./internal/simulation
 
-simulate-summary: ## the tables of docs/verification.md, from RESULTS="files" of one engine
+simulate-summary: ## the tables of docs/verification.md, from RESULTS="files" of one engine and judge
 	@go run ./internal/simulation/summary $(RESULTS)
 
 SEED ?= 1
@@ -33,8 +33,8 @@ campaign: ## faults on a real three-broker Kafka: FAULTS=how many of SEED, resul
 	cd integration && KAFKA_LIBS=$$(./kafka-libs.sh) CAMPAIGN_FAULTS=$(FAULTS) CAMPAIGN_SEED=$(SEED) CAMPAIGN_RESULTS=$(files) \
 		go test -count=1 -timeout 24h -run 'TestCampaign$$' -v ./campaign
 
-campaign-summary: ## the table of RESULTS, one or more files of one engine
-	cd integration && go run ./campaign/summary $(files)
+campaign-summary: ## the table of RESULTS, one or more files of one engine and judge; fails when they are no whole campaign, unless PARTIAL=1
+	cd integration && go run ./campaign/summary $(if $(PARTIAL),-partial) $(files)
 
 replay-corpus: ## the interesting seeds that CI replays
 	cd replay && go run . -corpus

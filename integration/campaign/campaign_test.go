@@ -26,7 +26,7 @@ type campaign struct {
 	seed     uint64
 	file     string
 	deadline time.Time // for the last round's begin
-	engine   string
+	under    evidence.Under
 	commit   string
 	kinds    []kind
 }
@@ -67,14 +67,24 @@ func newCampaign(t *testing.T) campaign {
 			t.Fatalf("CAMPAIGN_KINDS=%q: %d of these are kinds, once each: docs/verification.md lists them", names, len(c.kinds))
 		}
 	}
+	c.under = under(t, root)
+	return c
+}
+
+// under names the engine, which is that of the tree unless a binary is given, and the judge.
+func under(t *testing.T, root string) (u evidence.Under) {
+	t.Helper()
 	var err error
-	if c.engine, err = evidence.Engine(root); err == nil && os.Getenv("PROCESSOR") != "" {
-		c.engine, err = results.Binary(os.Getenv("PROCESSOR"))
+	if u.Engine, err = evidence.Engine(root); err == nil && os.Getenv("PROCESSOR") != "" {
+		u.Engine, err = results.Binary(os.Getenv("PROCESSOR"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	if u.Judge, err = evidence.CampaignJudge(root); err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 func number(t *testing.T, name string, unset int) int {
@@ -100,7 +110,11 @@ func (c campaign) next(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.Next(c.engine, c.seed)
+	next, err := l.Next(c.under, c.seed)
+	if err != nil {
+		t.Fatalf("%s: %v", c.file, err)
+	}
+	return next
 }
 
 // round runs the faults from number first on and judges their history.
@@ -112,13 +126,13 @@ func (c campaign) round(t *testing.T, command jobtest.Command, first, n int) (fa
 		id := fmt.Sprintf("%d-%d-%d", c.seed, first, began.Unix())
 		for k := first; k < first+n && !t.Failed(); k++ {
 			f := r.fault(t, planOf(c.kinds, c.seed, k))
-			f.Engine, f.Round = c.engine, id
+			f.Under, f.Round = c.under, id
 			t.Log(f)
 			faults = append(faults, f)
 			c.keep(t, results.AppendFault(c.file, f))
 		}
 		holds := r.judge(t)
-		c.keep(t, results.AppendRound(c.file, results.Round{Engine: c.engine, Commit: c.commit, ID: id, Events: r.books.events, Aborted: r.up.abortedEvents(),
+		c.keep(t, results.AppendRound(c.file, results.Round{Under: c.under, Commit: c.commit, ID: id, Events: r.books.events, Aborted: r.up.abortedEvents(),
 			Accounts: len(r.books.balances()), Commits: r.commits.Count(), Faults: len(faults), Took: time.Since(began), Holds: holds}))
 	})
 	return faults

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallystick/tallystick/integration/campaign/results"
 )
 
 const page = "../../docs/verification.md"
@@ -32,6 +35,17 @@ func TestThePageHasEveryKindAndEveryTestThatItNames(t *testing.T) {
 	}
 	if len(tests) == 0 {
 		t.Error("docs/verification.md names no test for what the campaign does not do")
+	}
+}
+
+// The summary, which cannot import a test, asks for enough of each kind by a list of its own.
+func TestTheSummaryKnowsEveryKind(t *testing.T) {
+	var names []string
+	for _, k := range kinds() {
+		names = append(names, k.name)
+	}
+	if !slices.Equal(names, results.Kinds()) {
+		t.Errorf("results.Kinds has\n%v\nthe bag holds\n%v", results.Kinds(), names)
 	}
 }
 

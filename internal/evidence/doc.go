@@ -1,5 +1,6 @@
-// Package evidence keeps what long series of runs have found: which engine was tested, and files of results to which one run
-// after another adds a line.
+// Package evidence keeps what long series of runs have found: which engine was tested, what judged it, and files of results to which
+// one run after another adds a line.
 //
-// Results of two engines say nothing about either. So each line names its engine, and who merges lines refuses a mixture.
+// Results of two engines, or by two judges, say nothing about either. So each line names both, and who merges lines or adds to
+// them refuses a mixture.
 package evidence

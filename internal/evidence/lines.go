@@ -75,17 +75,3 @@ func torn(line []byte, err error) bool {
 	var syntax *json.SyntaxError
 	return errors.As(err, &syntax) && syntax.Offset >= int64(len(line))
 }
-
-// OneEngine returns the engine that all results name, and an error when they name several.
-func OneEngine[T any](results []T, engineOf func(T) string) (string, error) {
-	if len(results) == 0 {
-		return "", errors.New("no results: run first, then merge")
-	}
-	engine := engineOf(results[0])
-	for _, r := range results {
-		if other := engineOf(r); other != engine {
-			return "", fmt.Errorf("results of two engines, %s and %s, say nothing about either: keep one file for each engine", engine, other)
-		}
-	}
-	return engine, nil
-}

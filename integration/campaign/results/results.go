@@ -19,7 +19,8 @@ const (
 
 // A Fault is one thing that was broken, and what became of it.
 type Fault struct {
-	Engine   string        `json:"engine"` // what was tested: see evidence.Engine
+	evidence.Under
+
 	Seed     uint64        `json:"seed"`
 	Number   int           `json:"fault"`          // from 0; a seed's fault of this number is always the same
 	Round    string        `json:"round"`          // the Round that judges it
@@ -44,7 +45,8 @@ func (f Fault) String() string {
 
 // A Round is the judgement of a whole history, with all faults in it.
 type Round struct {
-	Engine   string        `json:"engine"`
+	evidence.Under
+
 	Commit   string        `json:"commit"` // of the tree; "-dirty" when it had changes
 	ID       string        `json:"round"`
 	Events   int           `json:"events"`   // committed by the upstream
@@ -112,11 +114,16 @@ func (l Log) Judged() []Fault {
 	return all
 }
 
-// Next is the first fault of a seed that no judged round of this engine has.
-func (l Log) Next(engine string, seed uint64) int {
+// Next is the first fault of a seed that no judged round has. It refuses a log in which anything is of another engine or judge.
+func (l Log) Next(under evidence.Under, seed uint64) (int, error) {
+	for _, of := range l.under() {
+		if differs := under.Differs(of); differs != "" {
+			return 0, fmt.Errorf("the tree and its results are of %s: name another file of results", differs)
+		}
+	}
 	have := map[int]bool{}
 	for _, f := range l.Judged() {
-		if f.Engine == engine && f.Seed == seed {
+		if f.Seed == seed {
 			have[f.Number] = true
 		}
 	}
@@ -124,7 +131,18 @@ func (l Log) Next(engine string, seed uint64) int {
 	for have[n] {
 		n++
 	}
-	return n
+	return n, nil
+}
+
+// under is what each round and each fault was made under.
+func (l Log) under() (all []evidence.Under) {
+	for _, r := range l.Rounds {
+		all = append(all, r.Under)
+	}
+	for _, f := range l.Faults {
+		all = append(all, f.Under)
+	}
+	return all
 }
 
 // Binary names the engine of a binary that was given instead of one built from the tree.

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,9 +11,13 @@ import (
 	"github.com/tallystick/tallystick/internal/evidence"
 )
 
-// Summary is the table of a log as Markdown. It refuses results of more than one engine: they say nothing about either.
+// Summary is the table of a log as Markdown. It refuses results of more than one engine or judge: they say nothing about either.
+// Several commits may have made them, which it names.
 func Summary(l Log) (string, error) {
-	if _, err := evidence.OneEngine(l.Rounds, func(r Round) string { return r.Engine }); err != nil {
+	if len(l.Rounds) == 0 {
+		return "", errors.New("no results of a round that was judged: run the campaign first")
+	}
+	if _, err := evidence.Same(l.under(), func(u evidence.Under) evidence.Under { return u }); err != nil {
 		return "", err
 	}
 	faults := l.Judged()
@@ -64,16 +69,13 @@ func head(l Log, faults []Fault) string {
 			combined++
 		}
 	}
-	mean, kinds := cost/time.Duration(max(1, len(faults))), byKind(faults)
-	return fmt.Sprintf("%d faults in %d rounds, %d of them combined with a second one; %d histories violated, %d faults not survived, %d that met nothing. Engine %s (commit %s), seeds %s. "+
-		"%d events, %d more in transactions that the upstream aborted, %d commits. Mean cost of a fault %.1f s; %.1f %% of them stops of 60 s; at least %d of each kind.\n",
-		len(faults), len(l.Rounds), combined, violated, failed, missed, l.Rounds[0].Engine, strings.Join(slices.Sorted(maps.Keys(commitsOf)), ", "),
+	mean := cost / time.Duration(max(1, len(faults)))
+	return fmt.Sprintf("%d faults in %d rounds, %d of them combined with a second one; %d histories violated, %d faults not survived, %d that met nothing. %s (commit %s), seeds %s. "+
+		"%d events, %d more in transactions that the upstream aborted, %d commits. Mean cost of a fault %.1f s; %.1f %% of them stops of 60 s; at least %d of each kind met something.\n",
+		len(faults), len(l.Rounds), combined, violated, failed, missed, l.Rounds[0].Words(), strings.Join(slices.Sorted(maps.Keys(commitsOf)), ", "),
 		strings.Join(slices.Sorted(maps.Keys(seeds)), ", "), events, aborted, commits, mean.Seconds(),
-		100*float64(len(kinds[longKind]))/float64(max(1, len(faults))), fewest(kinds))
+		longShare(faults), fewest(faults))
 }
-
-// longKind is the kind whose faults last: they are to stay rare.
-const longKind = "stop-60s"
 
 func byKind(faults []Fault) map[string][]Fault {
 	kinds := map[string][]Fault{}
@@ -81,16 +83,6 @@ func byKind(faults []Fault) map[string][]Fault {
 		kinds[f.Kind] = append(kinds[f.Kind], f)
 	}
 	return kinds
-}
-
-// fewest is how many faults there are of the rarest kind.
-func fewest(kinds map[string][]Fault) (n int) {
-	for _, of := range kinds {
-		if n == 0 || len(of) < n {
-			n = len(of)
-		}
-	}
-	return n
 }
 
 // table has one row a kind; times are in seconds.

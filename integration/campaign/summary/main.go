@@ -1,7 +1,9 @@
-// Command summary merges files of campaign results and prints the table of docs/verification.md.
+// Command summary merges files of campaign results and prints the table of docs/verification.md. It fails when they are no whole
+// campaign, unless -partial says that they are not meant to be one.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -9,13 +11,15 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	partial := flag.Bool("partial", false, "the table alone: of a campaign that is not whole, too")
+	flag.Parse()
+	if err := run(flag.Args(), *partial); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(files []string) error {
+func run(files []string, partial bool) error {
 	if len(files) == 0 {
 		return fmt.Errorf("no file of results: name at least one")
 	}
@@ -32,5 +36,8 @@ func run(files []string) error {
 		return err
 	}
 	fmt.Print(text)
-	return nil
+	if partial {
+		return nil
+	}
+	return results.Shortfall(all)
 }

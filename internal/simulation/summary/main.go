@@ -1,4 +1,5 @@
-// Command summary merges files of simulated worlds and prints the tables of docs/verification.md. It refuses worlds of two engines.
+// Command summary merges files of simulated worlds and prints the tables of docs/verification.md. It refuses worlds of two engines
+// or judges.
 package main
 
 import (

@@ -7,10 +7,11 @@ import (
 	"github.com/tallystick/tallystick/internal/evidence"
 )
 
-// File is a file of worlds under one engine, to which a run adds. Its methods are safe for concurrent use by one process.
+// File is a file of worlds of one engine and one judge, to which a run adds. Its methods are safe for concurrent use by one process.
 type File struct {
-	name           string
-	engine, commit string
+	name   string
+	under  evidence.Under
+	commit string
 
 	mu   sync.Mutex
 	done map[key]World
@@ -21,10 +22,14 @@ type key struct {
 	seed uint64
 }
 
-// Open reads a file, which may be missing, for worlds of the tree at root. It refuses a file that holds worlds of another
-// engine.
+// Open reads a file, which may be missing, for worlds of the tree at root. It refuses a file that holds worlds of another engine or
+// judge.
 func Open(name, root string) (*File, error) {
 	engine, err := evidence.Engine(root)
+	if err != nil {
+		return nil, err
+	}
+	judge, err := evidence.SimulationJudge(root)
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +37,10 @@ func Open(name, root string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{name: name, engine: engine, commit: evidence.Commit(root), done: map[key]World{}}
+	f := &File{name: name, under: evidence.Under{Engine: engine, Judge: judge}, commit: evidence.Commit(root), done: map[key]World{}}
 	for _, w := range worlds {
-		if w.Engine != engine {
-			return nil, fmt.Errorf("%s holds worlds of engine %s, the tree has %s: name another file, or check out commit %s", name, w.Engine, engine, w.Commit)
+		if differs := w.Differs(f.under); differs != "" {
+			return nil, fmt.Errorf("%s and the tree are of %s: name another file, or check out commit %s", name, differs, w.Commit)
 		}
 		f.done[key{w.Job, w.Seed}] = w
 	}
@@ -50,11 +55,11 @@ func (f *File) Has(job string, seed uint64) (World, bool) {
 	return w, ok
 }
 
-// Add adds a world, and names its engine and commit.
+// Add adds a world, and names its engine, judge and commit.
 func (f *File) Add(w World) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.Engine, w.Commit = f.engine, f.commit
+	w.Under, w.Commit = f.under, f.commit
 	f.done[key{w.Job, w.Seed}] = w
 	return evidence.Append(f.name, w)
 }

@@ -17,9 +17,9 @@ var tallied = []string{
 	"answers with a late marker", "stops amid a commit", "restarts by the supervisor", "members evicted by hand", "violations", Longest,
 }
 
-// Summary is what worlds of one engine came to, as Markdown. It refuses a mixture of engines, and a world that is there twice.
+// Summary is what worlds of one engine and one judge came to, as Markdown. It refuses a mixture, and a world that is there twice.
 func Summary(worlds []World) (string, error) {
-	engine, err := evidence.OneEngine(worlds, func(w World) string { return w.Engine })
+	under, err := evidence.Same(worlds, func(w World) evidence.Under { return w.Under })
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func Summary(worlds []World) (string, error) {
 		commits[w.Commit] = true
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Engine %s (commit %s), %s of wall time, %.1f worlds a second.\n\n", engine, strings.Join(slices.Sorted(maps.Keys(commits)), ", "),
+	fmt.Fprintf(&b, "%s (commit %s), %s of wall time, %.1f worlds a second.\n\n", under.Words(), strings.Join(slices.Sorted(maps.Keys(commits)), ", "),
 		wall(worlds).Round(time.Second), float64(len(worlds))/max(1, wall(worlds).Seconds()))
 	b.WriteString(anomalies(worlds))
 	names := slices.Sorted(maps.Keys(jobs))

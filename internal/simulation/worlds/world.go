@@ -7,11 +7,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/evidence"
 )
 
 // World is what the world of one seed came to.
 type World struct {
-	Engine   string           `json:"engine,omitempty"` // what was tested: see evidence.Engine; "" in a replay
+	evidence.Under // empty in a replay
+
 	Commit   string           `json:"commit,omitempty"` // of the tree, see evidence.Commit; "" in a replay
 	Job      string           `json:"job"`              // by the name of its test: "" is the ledger, else TwoInputs or TwoHops
 	Seed     uint64           `json:"seed"`

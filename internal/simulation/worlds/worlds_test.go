@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/evidence"
 )
 
 const root = "../../.."
 
 func world(job string, seed uint64, counts map[string]int64) World {
 	began := time.Date(2026, 1, 1, 0, 0, int(seed), 0, time.UTC)
-	return World{Engine: "e1", Commit: "c1", Job: job, Seed: seed, Counts: counts, Faults: map[string]int64{"kill": 2}, Began: began, Took: 3 * time.Second}
+	return World{Under: evidence.Under{Engine: "e1", Judge: "j1"}, Commit: "c1", Job: job, Seed: seed, Counts: counts, Faults: map[string]int64{"kill": 2}, Began: began, Took: 3 * time.Second}
 }
 
 func TestTotalSumsAllCountsButTheLongestDrain(t *testing.T) {
@@ -47,14 +49,24 @@ func TestFileRemembersWhatAnEarlierRunLived(t *testing.T) {
 	}
 }
 
-func TestFileOfAnotherEngineIsRefused(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "worlds")
-	f := &File{name: name, engine: "other", commit: "c0", done: map[key]World{}}
-	if err := f.Add(world("", 1, nil)); err != nil {
+func TestFileOfAnotherEngineOrJudgeIsRefused(t *testing.T) {
+	own, err := Open(filepath.Join(t.TempDir(), "worlds"), root)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(name, root); err == nil || !strings.Contains(err.Error(), "engine other") {
-		t.Errorf("opened: %v", err)
+	for want, under := range map[string]evidence.Under{
+		"two engines, other and " + own.under.Engine:            {Engine: "other", Judge: own.under.Judge},
+		"two judges, other and " + own.under.Judge:              {Engine: own.under.Engine, Judge: "other"},
+		"two judges, one without a name and " + own.under.Judge: {Engine: own.under.Engine},
+	} {
+		name := filepath.Join(t.TempDir(), "worlds")
+		f := &File{name: name, under: under, commit: "c0", done: map[key]World{}}
+		if err := f.Add(world("", 1, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(name, root); err == nil || !strings.Contains(err.Error(), want+": name another file, or check out commit c0") {
+			t.Errorf("opened: %v, want %q", err, want)
+		}
 	}
 }
 
@@ -67,7 +79,7 @@ func TestSummaryCountsSeedsTimeAndAnomalies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Engine e1 (commit c1), 9s of wall time, 0.4 worlds a second", // 1 to 4, 2 to 5, 4 to 7, 9 to 12: 6 s and 3 s
+		"Engine e1, judge j1 (commit c1), 9s of wall time, 0.4 worlds a second", // 1 to 4, 2 to 5, 4 to 7, 9 to 12: 6 s and 3 s
 		"Anomalies: 1.\n- TwoHops seed 4: lost: event 9\n",
 		"|  | ledger | TwoHops |\n|---|--:|--:|\n",
 		"| worlds | 3 | 1 |", "| seeds | 1–2, 9 | 4 |", "| simulated hours | 0.0 | 2.0 |", "| commits | 7 | 5 |", "| kill | 6 | 2 |",
@@ -85,10 +97,12 @@ func TestSummaryRefusesAWorldThatIsThereTwice(t *testing.T) {
 	}
 }
 
-func TestSummaryRefusesTwoEngines(t *testing.T) {
-	other := world("", 2, nil)
-	other.Engine = "e2"
-	if _, err := Summary([]World{world("", 1, nil), other}); err == nil {
-		t.Error("worlds of two engines were added up")
+func TestSummaryRefusesTwoEnginesAndTwoJudges(t *testing.T) {
+	for want, under := range map[string]evidence.Under{"two engines": {Engine: "e2", Judge: "j1"}, "two judges": {Engine: "e1", Judge: "j2"}} {
+		other := world("", 2, nil)
+		other.Under = under
+		if _, err := Summary([]World{world("", 1, nil), other}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("worlds of %s were added up: %v", want, err)
+		}
 	}
 }
