@@ -42,6 +42,19 @@ func TestCoverReachesEachPointByMoreThanHalfOfTheMost(t *testing.T) {
 	}
 }
 
+func TestCoverLeavesAPointThatNoWorldReachesAnyMore(t *testing.T) {
+	chosen := world(1, map[string]int64{"rebuilds": 8}, nil, nil)
+	others := []worlds.World{world(2, map[string]int64{"rebuilds": 1, "deadlines": 1}, nil, nil), world(3, nil, nil, nil)}
+	points := pointsOf("", append(others, chosen))
+	got := cover(others, points)
+	if len(got) != 1 || got[0].Seed != 2 || len(got[0].Least) != 1 {
+		t.Errorf("chose %v of two worlds, of which one reaches a deadline and none enough rebuilds", got)
+	}
+	if got := cover(nil, points); len(got) != 0 {
+		t.Errorf("chose %v of no worlds", got)
+	}
+}
+
 func TestALoweredEntryAsksForAThirdOfWhatItsReplayReached(t *testing.T) {
 	e := entry{Least: map[string]int64{"rebuilds": 9, "deadlines": 4, "aborts": 2}}
 	got := e.lowered(life{Seed: 5, Schedule: 2}, world(5, map[string]int64{"rebuilds": 7, "deadlines": 1}, nil, nil))

@@ -123,7 +123,7 @@ func pointsOf(job string, all []worlds.World) map[string]int64 {
 	return points
 }
 
-// cover chooses worlds until each point is reached by one of them.
+// cover chooses worlds until each point is reached by one of them, or by none of those that are left.
 func cover(all []worlds.World, points map[string]int64) (entries []entry) {
 	open := maps.Clone(points)
 	covers := func(w worlds.World) (names []string) {
@@ -134,10 +134,14 @@ func cover(all []worlds.World, points map[string]int64) (entries []entry) {
 		}
 		return names
 	}
-	for len(open) > 0 {
+	for len(open) > 0 && len(all) > 0 {
 		best := slices.MaxFunc(all, func(a, b worlds.World) int { return len(covers(a)) - len(covers(b)) })
+		reaches := covers(best)
+		if len(reaches) == 0 {
+			break
+		}
 		e := entry{Job: best.Job, Seed: best.Seed, Schedule: 1, Least: map[string]int64{}}
-		for _, name := range covers(best) {
+		for _, name := range reaches {
 			e.Least[name] = reached(best, name)
 			delete(open, name)
 		}
