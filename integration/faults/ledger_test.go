@@ -2,9 +2,7 @@ package faults
 
 import (
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +27,15 @@ const (
 	killsOpen = 7 // of the kills, at least, hit an open transaction
 )
 
+// A workload is the records to feed and what a correct ledger makes of them.
+type workload struct {
+	records []*kgo.Record
+	books   jobtest.Books
+}
+
 func TestLedgerSurvivesFaults(t *testing.T) {
-	r, w := startRun(t)
+	w := newWorkload(t, eventCount(t))
+	r := start(t, w, kafkatest.Options{})
 	r.scaleUp(t, "p2", "p3")
 	for n := range kills {
 		r.kill(t, r.instances[n%len(r.instances)])
@@ -42,25 +47,33 @@ func TestLedgerSurvivesFaults(t *testing.T) {
 	if r.intoOpen < killsOpen {
 		t.Errorf("%d of %d kills hit an open transaction, want at least %d", r.intoOpen, kills, killsOpen)
 	}
+	r.judge(t, w)
+}
+
+// judge ends the feed, waits until all of it is committed, and lets verify and the books say what they think of it.
+func (r *run) judge(t *testing.T, w workload, verify ...string) {
+	t.Helper()
 	r.feed.Finish(t)
 	begin := time.Now()
 	jobtest.AwaitEnd(t, r.client, input, partitions, r.instances)
 	t.Logf("drained %v after the last event", time.Since(begin).Round(time.Millisecond))
 	begin = time.Now()
-	t.Logf("verify, after %d commits:\n%s", r.commits.Count(), r.command.MustRun(t, 2*time.Minute, "verify"))
+	t.Logf("verify, after %d commits:\n%s", r.commits.Count(), r.command.MustRun(t, 2*time.Minute, append([]string{"verify"}, verify...)...))
 	t.Logf("verify took %v", time.Since(begin).Round(time.Millisecond))
-	w.judge(t, r.kafka.Seeds())
-	r.instances[0].Drain(t)
+	w.books.Judge(t, r.kafka.Seeds(), partitions)
+	for _, i := range r.instances {
+		i.Drain(t)
+	}
 	if err := r.commits.Failure(); err != nil {
 		t.Error(err)
 	}
 }
 
-// startRun brings up broker, topics, one processor and the feed.
-func startRun(t *testing.T) (*run, workload) {
+// start brings up brokers, topics, one processor and the feed.
+func start(t *testing.T, w workload, o kafkatest.Options) *run {
 	t.Helper()
-	w := newWorkload(t, eventCount(t))
-	k := kafkatest.Start(t, kafkatest.Options{FirstPort: firstPort})
+	o.FirstPort = firstPort
+	k := kafkatest.Start(t, o)
 	cl := kafkatest.Client(t, k.Seeds())
 	r := &run{kafka: k, client: cl, adm: kadm.NewClient(cl), command: jobtest.Build(t, k.Seeds())}
 	producer := kafkatest.Client(t, k.Seeds(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ProducerLinger(5*time.Millisecond))
@@ -72,7 +85,7 @@ func startRun(t *testing.T) (*run, workload) {
 	first.Start(t)
 	r.feed = jobtest.StartFeed(t, producer, w.records, w.pace)
 	r.commits.Await(t, 0, recovery, "the first commit", func(jobtest.Commit) bool { return true })
-	return r, w
+	return r
 }
 
 // eventCount is FAULT_EVENTS, or what the full run takes.
@@ -96,15 +109,12 @@ func newWorkload(t *testing.T, events int) workload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := workload{outcomes: map[string]int{}}
+	w := workload{books: jobtest.Books{Outcomes: map[string]int{}}}
 	for e := range g.All() {
 		w.records = append(w.records, jobtest.Record(input, e))
-		w.outcomes[outcomeTopic(e.Class.Outcome)]++
+		w.books.Outcomes[jobtest.OutcomeTopic(e.Class.Outcome)]++
 	}
-	for _, b := range g.Balances() {
-		w.balances = append(w.balances, strings.Join([]string{b.Account, b.Balance, strconv.FormatInt(b.Version, 10)}, " "))
-	}
-	slices.Sort(w.balances)
+	w.books.Balances = jobtest.Lines(g.Balances())
 	return w
 }
 

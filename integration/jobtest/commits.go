@@ -143,6 +143,27 @@ func (c *Commits) Since(index int, instance string) (n int, partitions map[int32
 	return n, partitions
 }
 
+// Recovered is when the last of so many partitions showed its readers its first commit that was written after a moment, or how
+// many have shown none yet.
+func (c *Commits) Recovered(partitions int, after time.Time) (at time.Time, err error) {
+	first := map[int32]time.Time{}
+	all := c.All()
+	for i := len(all) - 1; i >= 0 && all[i].At.After(after); i-- {
+		if all[i].Written.After(after) {
+			first[all[i].Partition] = all[i].At
+		}
+	}
+	for _, seen := range first {
+		if seen.After(at) {
+			at = seen
+		}
+	}
+	if len(first) < partitions {
+		err = fmt.Errorf("%d of %d partitions have committed what was written since", len(first), partitions)
+	}
+	return at, err
+}
+
 // Written is the end of the state topic now, per partition: what lies below it was written before,
 // even if its commit is seen later.
 func Written(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
@@ -193,19 +214,24 @@ func AwaitEnd(t testing.TB, cl *kgo.Client, input string, partitions int32, inst
 		for _, i := range instances {
 			i.Running(t)
 		}
-		for p := range partitions {
-			_, end, err := kafkatest.Ends(ctx, cl, input, p)
-			if err != nil {
-				return err
-			}
-			next, err := kafkatest.StableOffset(ctx, cl, App, input, p)
-			if err != nil {
-				return err
-			}
-			if next != end {
-				return fmt.Errorf("%s/%d: committed %d of %d", input, p, next, end)
-			}
-		}
-		return nil
+		return Drained(ctx, cl, input, partitions)
 	})
+}
+
+// Drained is an error as long as a part of the input is not committed.
+func Drained(ctx context.Context, cl *kgo.Client, input string, partitions int32) error {
+	for p := range partitions {
+		_, end, err := kafkatest.Ends(ctx, cl, input, p)
+		if err != nil {
+			return err
+		}
+		next, err := kafkatest.StableOffset(ctx, cl, App, input, p)
+		if err != nil {
+			return err
+		}
+		if next != end {
+			return fmt.Errorf("%s/%d: committed %d of %d", input, p, next, end)
+		}
+	}
+	return nil
 }

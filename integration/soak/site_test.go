@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -128,14 +129,10 @@ func (s *site) bothCommit(t *testing.T) {
 func (s *site) recovered(t *testing.T, after time.Time) time.Time {
 	t.Helper()
 	var last time.Time
-	for p := range int32(partitions) {
-		k := s.commits.Await(t, 0, patience, fmt.Sprintf("a commit of partition %d", p), func(k jobtest.Commit) bool {
-			return k.Partition == p && k.Written.After(after)
-		})
-		if k.At.After(last) {
-			last = k.At
-		}
-	}
+	kafkatest.Within(t, patience, "a commit of every partition", func(context.Context) (err error) {
+		last, err = s.commits.Recovered(partitions, after)
+		return err
+	})
 	return last
 }
 
