@@ -109,9 +109,9 @@ func hermetic() []suite {
 // onKafka are the suites on a real Apache Kafka.
 func onKafka() []suite {
 	return []suite{
-		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss", limit: 10 * time.Minute, show: true,
+		{name: "kafka", what: "a real Apache Kafka: kills, freezes, broker loss, a full disk", limit: 10 * time.Minute, show: true,
 			steps: []step{kafka(test("9m", "-p=1", "./kafkatest", "./jobtest", "./broker", "./faults", "./inputs"))},
-			must:  []string{"integration/kafkatest", "integration/jobtest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults", "integration/inputs.TestTwoInputsSurviveKillsAndRebalances"},
+			must:  []string{"integration/kafkatest", "integration/jobtest", "integration/broker", "integration/faults.TestLedgerSurvivesFaults", "integration/faults.TestLedgerSurvivesAFullDisk", "integration/inputs.TestTwoInputsSurviveKillsAndRebalances"},
 		},
 		{name: "unknown", what: "a real Apache Kafka: transactions whose end is in doubt, state that comes later than its offsets", limit: 8 * time.Minute, show: true,
 			steps: []step{kafka(test("7m", "./unknown"))},
