@@ -188,7 +188,7 @@ func (a *audit) checkHead(ctx context.Context, start int64) error {
 }
 
 func (a *audit) undecided(format string, args ...any) error {
-	return &UndecidedError{a.p, fmt.Sprintf(format, args...)}
+	return &UndecidedError{a.p, fmt.Sprintf(format, args...), false}
 }
 
 // join walks the inputs below the cut.

@@ -86,7 +86,8 @@ var errThrottled = errors.New("the broker left out the partition that was asked 
 
 // lookup returns the committed record at an offset, nil when there is none.
 func (k *kafka) lookup(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
-	for range emptyAnswers {
+	var nothing silence
+	for {
 		f, err := k.fetch(ctx, topic, partition, offset, lookupBytes, 0)
 		switch {
 		case errors.Is(err, kerr.OffsetOutOfRange):
@@ -98,11 +99,10 @@ func (k *kafka) lookup(ctx context.Context, topic string, partition int32, offse
 		case f.next > offset || offset >= f.stable:
 			return nil, nil
 		}
-		if !pause(ctx, backoff) {
-			return nil, ctx.Err()
+		if gone, err := nothing.believed(ctx, k, topic, partition, offset); gone || err != nil {
+			return nil, err
 		}
 	}
-	return nil, nil // the tail was compacted away
 }
 
 // kafkaStream reads a partition up to the high watermark that it had when it was opened.
@@ -114,7 +114,7 @@ type kafkaStream struct {
 	pos, end  int64
 	stable    int64
 	blocked   bool
-	empty     int           // answers in a row without anything, below the stable offset
+	nothing   silence       // below the stable offset
 	records   []*kgo.Record // fetched, not consumed
 }
 
@@ -133,7 +133,7 @@ func (k *kafka) open(ctx context.Context, topic string, partition int32, from in
 	}
 	s.end, err = k.offset(ctx, topic, partition, atEnd)
 	if err == nil && from > s.end {
-		return nil, &UndecidedError{partition, fmt.Sprintf("%s ends at offset %d, but is to be read from %d: it was deleted and created again, or lost its end; begin anew with the whole history", topic, s.end, from)}
+		return nil, &UndecidedError{partition, fmt.Sprintf("%s ends at offset %d, but is to be read from %d: it was deleted and created again, or lost its end; begin anew with the whole history", topic, s.end, from), false}
 	}
 	s.pos = max(from, s.first)
 	return s, err
@@ -164,10 +164,6 @@ func (s *kafkaStream) peek(ctx context.Context) (*kgo.Record, error) {
 	return s.records[0], nil
 }
 
-// emptyAnswers is how often nothing must come from below the stable offset before it counts as compacted away: a broker also
-// answers so when a remote or throttled read takes too long.
-const emptyAnswers = 3
-
 // fetch moves on, or finds itself blocked by the last stable offset.
 func (s *kafkaStream) fetch(ctx context.Context, wait time.Duration) error {
 	f, err := s.k.fetch(ctx, s.topic, s.partition, s.pos, fetchBytes, wait)
@@ -177,17 +173,14 @@ func (s *kafkaStream) fetch(ctx context.Context, wait time.Duration) error {
 	s.stable, s.records = f.stable, f.records
 	s.blocked = s.pos >= f.stable && f.next <= s.pos
 	if f.next > s.pos || s.blocked {
-		s.pos, s.empty = max(s.pos, f.next), 0
+		s.pos, s.nothing = max(s.pos, f.next), silence{}
 		return nil
 	}
-	if s.empty++; s.empty < emptyAnswers {
-		if !pause(ctx, backoff) {
-			return ctx.Err()
-		}
-		return nil
+	gone, err := s.nothing.believed(ctx, s.k, s.topic, s.partition, s.pos)
+	if gone {
+		s.pos, s.nothing = f.stable, silence{}
 	}
-	s.pos, s.empty = f.stable, 0
-	return nil
+	return err
 }
 
 func (s *kafkaStream) pop() { s.records = s.records[1:] }

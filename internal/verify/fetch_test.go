@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -79,6 +80,47 @@ func TestOneEmptyAnswerIsNoEnd(t *testing.T) {
 	b.answers(b.w.topics.State, []int16{0, 0}, b.end(b.w.topics.State, 0))
 	if n, s := readAll(t, b, b.w.topics.State); n != want || n == 0 || s.hidden() != nil {
 		t.Errorf("%d records, want %d", n, want)
+	}
+}
+
+// What is not compacted is all there: a broker that answers with nothing is slow, and is asked again for the time of patience.
+func TestNothingIsNoAnswerWhereNothingIsCompacted(t *testing.T) {
+	b := filled(t)
+	k, ctx := b.kafka(), t.Context()
+	topic := b.w.topics.Updates
+	want, _ := readAll(t, b, topic)
+	end := b.end(topic, 0)
+	b.answers(topic, make([]int16, 3*emptyAnswers), end)
+	if n, _ := readAll(t, b, topic); n != want || n == 0 {
+		t.Errorf("%d records, want %d", n, want)
+	}
+	b.answers(topic, make([]int16, 3*emptyAnswers), end)
+	if rec, err := k.lookup(ctx, topic, 0, 0); err != nil || rec == nil {
+		t.Errorf("the look-up has %v, %v", rec, err)
+	}
+	b.answers(topic, make([]int16, 3*emptyAnswers), end)
+	raw, err := k.raw(ctx, topic, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := raw.next(ctx); err != nil || rec == nil {
+		t.Errorf("the log has %v, %v", rec, err)
+	}
+
+	k.patience = 5 * backoff
+	s, err := k.open(ctx, topic, 0, 0)
+	log, err2 := k.raw(ctx, topic, 0, 0)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	b.answers(topic, make([]int16, 1000), end)
+	for name, read := range map[string]func(context.Context) (*kgo.Record, error){
+		"stream": s.peek, "log": log.next, "look-up": func(ctx context.Context) (*kgo.Record, error) { return k.lookup(ctx, topic, 0, 0) },
+	} {
+		rec, err := read(ctx)
+		if u, is := errors.AsType[*UndecidedError](err); !is || onlyUndecided(err) || rec != nil || !strings.Contains(u.Reason, "ledger-updates/0 shows nothing at offset 0") {
+			t.Errorf("%s: %v, %v", name, rec, err)
+		}
 	}
 }
 

@@ -77,6 +77,6 @@ func onlyUndecided(err error) bool {
 		}
 		return true
 	}
-	_, undecided := errors.AsType[*UndecidedError](err)
-	return undecided
+	u, undecided := errors.AsType[*UndecidedError](err)
+	return undecided && !u.midway
 }

@@ -48,6 +48,8 @@ var errHidden = errors.New("a transaction is still open")
 type UndecidedError struct {
 	Partition int32
 	Reason    string // cause and remedy
+
+	midway bool // it may have come between an input and its outcomes: no later round can go on from there
 }
 
 func (e *UndecidedError) Error() string {

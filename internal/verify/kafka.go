@@ -16,10 +16,11 @@ import (
 
 // kafka is the history as brokers hold it. It is safe for concurrent use.
 type kafka struct {
-	client   *kgo.Client
-	app      string
-	input    string
-	patience time.Duration
+	client    *kgo.Client
+	app       string
+	input     string
+	compacted string // the topic whose records compaction may take
+	patience  time.Duration
 
 	mu     sync.Mutex
 	topics map[string]kadm.TopicDetail
@@ -30,7 +31,7 @@ func newKafka(c Config) (*kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kafka{client: client, app: c.App, input: c.Topics.Input, patience: c.Patience, topics: map[string]kadm.TopicDetail{}}, nil
+	return &kafka{client: client, app: c.App, input: c.Topics.Input, compacted: c.Topics.State, patience: c.Patience, topics: map[string]kadm.TopicDetail{}}, nil
 }
 
 func (k *kafka) close() { k.client.Close() }
@@ -148,7 +149,7 @@ func (k *kafka) committed(ctx context.Context, partition int32) (c commit, err e
 		return err
 	})
 	if errors.Is(err, kerr.UnstableOffsetCommit) {
-		return c, &UndecidedError{partition, fmt.Sprintf("its committed offset in group %q is pending: a transaction is open; run verify again when it is over (transaction.timeout.ms), or fence its instance", k.app)}
+		return c, &UndecidedError{partition, fmt.Sprintf("its committed offset in group %q is pending: a transaction is open; run verify again when it is over (transaction.timeout.ms), or fence its instance", k.app), false}
 	}
 	if err != nil {
 		return c, fmt.Errorf("committed offset of %s/%d in group %q: %w", k.input, partition, k.app, err)

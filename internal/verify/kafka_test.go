@@ -150,7 +150,7 @@ func (b *broker) record(p int32, offset int64) *kgo.Record {
 
 func (b *broker) kafka() *kafka {
 	if b.reader == nil {
-		b.reader = &kafka{client: b.client(), app: testApp, input: b.w.topics.Input, patience: 5 * time.Second, topics: map[string]kadm.TopicDetail{}}
+		b.reader = &kafka{client: b.client(), app: testApp, input: b.w.topics.Input, compacted: b.w.topics.State, patience: 5 * time.Second, topics: map[string]kadm.TopicDetail{}}
 	}
 	return b.reader
 }

@@ -29,7 +29,7 @@ type rawStream struct {
 	partition int32
 	first     int64 // log start
 	pos, end  int64
-	empty     int // answers in a row without anything
+	nothing   silence
 	records   []*kgo.Record
 }
 
@@ -78,16 +78,15 @@ func (s *rawStream) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.records = f.records
-	switch s.empty++; {
-	case f.next > s.pos:
-		s.pos, s.empty = f.next, 0
-	case s.empty >= emptyAnswers: // a tail that was compacted away
-		s.pos = s.end
-	case !pause(ctx, backoff):
-		return ctx.Err()
+	if s.records = f.records; f.next > s.pos {
+		s.pos, s.nothing = f.next, silence{}
+		return nil
 	}
-	return nil
+	gone, err := s.nothing.believed(ctx, s.k, s.topic, s.partition, s.pos)
+	if gone {
+		s.pos = s.end
+	}
+	return err
 }
 
 // control reads a control record; ok is false for one that ends no transaction.
