@@ -48,6 +48,8 @@ type audit struct {
 	mending    mending
 	drifts     map[string]*drift    // by account
 	seen       map[string]*sighting // raw mode: what the streams showed, by topic
+	alsoLost   int64                // inputs without an outcome, beyond those in missing; not counted yet
+	looks      int                  // look-ups that may tell one verdict from another
 	searches   int                  // raw mode: how often an aborted update was looked for
 	begin      int64                // the first input to judge
 	resume     [laneCount]int64     // where each lane is read from

@@ -33,7 +33,7 @@ func (a *audit) compareUpdate(ctx context.Context, in *kgo.Record, x *expected, 
 }
 
 func (a *audit) postedAgain(ctx context.Context, in *kgo.Record, x *expected, o *outcome) error {
-	first, err := a.h.lookup(ctx, a.topics.Input, a.p, x.first)
+	first, err := a.lookupFor(ctx, Duplicate, a.topics.Input, x.first)
 	ev := append(present("first", first), evidence("input", in), evidence("update", o.rec))
 	a.violate(Duplicate, fmt.Sprintf("%s repeats the id of offset %d and got an update of its own, where %s was due", place(in), x.first, x), ev...)
 	return err
@@ -118,8 +118,8 @@ func (a *audit) checkChain(ctx context.Context, in *kgo.Record, x *expected, o *
 	}
 	due.due, x.due = nil, &due
 	ev := []Evidence{evidence("input", in)}
-	if x.account.last >= 0 && (x.account.exists()) {
-		previous, err := a.h.lookup(ctx, a.topics.Updates, a.p, x.account.last)
+	if x.account.last >= 0 && x.account.exists() {
+		previous, err := a.lookupFor(ctx, Chain, a.topics.Updates, x.account.last)
 		if err != nil {
 			return err
 		}

@@ -198,6 +198,10 @@ func (e *examination) flickers(ctx context.Context, log *logReader, seen *sighti
 	if at < 0 {
 		at = b.first
 	}
+	if e.report.counts[Flicker] >= MaxShown && (e.report.counts[AbortedRead] >= MaxShown || !e.mayLook()) {
+		e.violate(Flicker, "")
+		return nil
+	}
 	rec, marker, err := e.fate(ctx, log.topic, e.p, at)
 	if err != nil {
 		return err

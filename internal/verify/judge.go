@@ -32,7 +32,7 @@ func (a *audit) judge(ctx context.Context, in *kgo.Record) error {
 	}
 	switch len(a.found) {
 	case 0:
-		a.missing[in.Offset] = x.String()
+		a.miss(in.Offset, &x)
 		a.book(&x)
 		a.drifted(in, &x, balance)
 		a.withhold(&x)
@@ -137,6 +137,18 @@ func (a *audit) post(in *kgo.Record, x *expected, o *outcome) {
 	}
 }
 
+// maxMissing bounds the inputs without an outcome that are remembered: what comes later for one of them is told from a second one.
+// Those beyond are lost.
+const maxMissing = 1 << 16
+
+func (a *audit) miss(offset int64, x *expected) {
+	if len(a.missing) >= maxMissing {
+		a.alsoLost++
+		return
+	}
+	a.missing[offset] = x.String()
+}
+
 // withhold keeps both ways open behind an input without an outcome: that it was applied and its update is lost, and that it
 // was not. The account's next update shows which.
 func (a *audit) withhold(x *expected) {
@@ -161,12 +173,12 @@ func (a *audit) stray(ctx context.Context, o *outcome) error {
 	offset := o.source.offset
 	if _, late := a.missing[offset]; late {
 		delete(a.missing, offset)
-		in, err := a.h.lookup(ctx, a.topics.Input, a.p, offset)
+		in, err := a.lookupFor(ctx, Chain, a.topics.Input, offset)
 		a.violate(Chain, fmt.Sprintf("%s comes after outcomes of later inputs: its input is %d", place(o.rec), offset),
 			append(present("input", in), evidence("outcome", o.rec))...)
 		return err
 	}
-	if a.report.counts[Duplicate] >= MaxShown && a.report.counts[Ghost] >= MaxShown {
+	if a.report.counts[Duplicate] >= MaxShown && (a.report.counts[Ghost] >= MaxShown || !a.mayLook()) {
 		a.violate(Duplicate, "")
 		return nil
 	}
@@ -238,13 +250,13 @@ func (o *outcome) wasFuture(in *kgo.Record) bool {
 
 func (a *audit) compareSkipped(ctx context.Context, in *kgo.Record, x *expected, o *outcome) error {
 	if x.lane != skipped {
-		first, err := a.lookupFirst(ctx, o.first)
-		ev := append(present("input", in), present("skipped", o.rec)...)
-		ev = append(ev, present("claimed first", first)...)
 		verdict := Ghost
 		if x.lane == updates {
 			verdict = Lost
 		}
+		first, err := a.lookupFirst(ctx, verdict, o.first)
+		ev := append(present("input", in), present("skipped", o.rec)...)
+		ev = append(ev, present("claimed first", first)...)
 		a.violate(verdict, fmt.Sprintf("%s was skipped as a duplicate of %s, but %s was due", place(in), o.first, x), ev...)
 		return err
 	}
@@ -267,11 +279,28 @@ func (a *audit) compareSkipped(ctx context.Context, in *kgo.Record, x *expected,
 }
 
 // lookupFirst fetches what a skipped note names as first, when it is of this input.
-func (a *audit) lookupFirst(ctx context.Context, p position) (*kgo.Record, error) {
+func (a *audit) lookupFirst(ctx context.Context, v Verdict, p position) (*kgo.Record, error) {
 	if p.topic != a.topics.Input || p.partition != a.p {
 		return nil, nil
 	}
-	return a.h.lookup(ctx, p.topic, p.partition, p.offset)
+	return a.lookupFor(ctx, v, p.topic, p.offset)
+}
+
+// lookupFor fetches a record of this partition as evidence for a verdict; nil once enough of those are shown. In a history that is
+// wrong everywhere the look-ups would take longer than the rest.
+func (a *audit) lookupFor(ctx context.Context, v Verdict, topic string, offset int64) (*kgo.Record, error) {
+	if a.report.counts[v] >= MaxShown {
+		return nil, nil
+	}
+	return a.h.lookup(ctx, topic, a.p, offset)
+}
+
+// maxLooks bounds the look-ups of a partition that only tell one verdict from another, when one of the two is shown often enough.
+const maxLooks = 1000
+
+func (a *audit) mayLook() bool {
+	a.looks++
+	return a.looks <= maxLooks
 }
 
 // sameTime compares record times where both are the producers'.

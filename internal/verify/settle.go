@@ -38,6 +38,10 @@ func (a *audit) reportLost(ctx context.Context) error {
 			return err
 		}
 	}
+	if a.alsoLost > 0 { // then more than MaxShown are told
+		a.report.counts[Lost] += a.alsoLost
+		a.alsoLost = 0
+	}
 	return nil
 }
 
@@ -144,7 +148,7 @@ func (a *audit) compareAccounts(ctx context.Context, f *fold) error {
 	}
 	slices.Sort(ghosts)
 	for _, id := range ghosts {
-		rec, err := a.h.lookup(ctx, a.topics.State, a.p, f.accounts[id].offset)
+		rec, err := a.lookupFor(ctx, State, a.topics.State, f.accounts[id].offset)
 		if err != nil {
 			return err
 		}
@@ -182,13 +186,13 @@ func (a *audit) accountDiffers(ctx context.Context, f *fold, id string) error {
 	text := fmt.Sprintf("account %s is not in the state; its last update says %s", clip([]byte(id)), due)
 	if stored != nil {
 		text = fmt.Sprintf("account %s is %s in the state; its last update says %s", clip([]byte(id)), stored.values, due)
-		rec, err := a.h.lookup(ctx, a.topics.State, a.p, stored.offset)
+		rec, err := a.lookupFor(ctx, State, a.topics.State, stored.offset)
 		if err != nil {
 			return err
 		}
 		ev = append(present("state", rec), ev...)
 	}
-	last, err := a.h.lookup(ctx, a.topics.Updates, a.p, acc.last)
+	last, err := a.lookupFor(ctx, State, a.topics.Updates, acc.last)
 	a.violate(State, text, append(present("last update", last), ev...)...)
 	return err
 }

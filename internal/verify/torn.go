@@ -155,6 +155,10 @@ func (e *examination) offsetWithoutState(ctx context.Context, c commit) error {
 
 // torn reports a transaction by a committed and an uncommitted record of it.
 func (e *examination) torn(ctx context.Context, text, role string, topic string, offset int64, s *stretch, other, otherTopic string, otherOffset int64, o *stretch) error {
+	if e.report.counts[Torn] >= MaxShown {
+		e.violate(Torn, "")
+		return nil
+	}
 	ev, err := e.both(ctx, role, topic, offset)
 	if err != nil {
 		return err
