@@ -125,11 +125,12 @@ func (c *cli) verify(ctx context.Context, cfg Config, o auditOptions) error {
 
 // conclude prints the report; err is what kept verify from judging all of it.
 func (c *cli) conclude(app string, o auditOptions, report verify.Report, err error) error {
-	if err != nil && report.Inputs == 0 && report.OK() {
+	looked := errors.As(err, new(*verify.UndecidedError)) || errors.As(err, new(*verify.BaselineError)) || errors.As(err, new(*verify.SpillError))
+	if err != nil && report.Inputs == 0 && report.OK() && !looked {
 		return undecided(wrongJob(app, err))
 	}
 	unjudged := err
-	if errors.As(err, new(*verify.BaselineError)) {
+	if report.Inputs > 0 && onlyBaseline(err) {
 		unjudged = nil // it was not written: that is no part of the history
 	}
 	if err := printOne(c, newVerdict(report, unjudged), reportText(report, unjudged)); err != nil {
@@ -143,6 +144,14 @@ func (c *cli) conclude(app string, o auditOptions, report verify.Report, err err
 		return fail(exitCheckFailed, errors.Join(errViolated, err), hint)
 	}
 	return undecided(err)
+}
+
+// onlyBaseline reports whether all that err joins is about baseline files.
+func onlyBaseline(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyBaseline(e) })
+	}
+	return errors.As(err, new(*verify.BaselineError))
 }
 
 // wrongJob asks about the likeliest cause of a topic that is not there: its name is made of the application id.

@@ -128,6 +128,44 @@ func TestVerifyDoesNotSayOKWhenItCouldNotDecide(t *testing.T) {
 	}
 }
 
+// What kept verify from judging is part of the verdict, whatever else failed with it, and a script gets a verdict though nothing was
+// judged.
+func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
+	open := &verify.UndecidedError{Partition: 1, Reason: "a transaction is open"}
+	unwritten := &verify.BaselineError{File: "f", Reason: "the disk is full"}
+	for name, v := range map[string]struct {
+		inputs int64
+		err    error
+		result string
+		exit   exitCode
+	}{
+		"all":                                {5, nil, "ok", exitOK},
+		"not all":                            {5, open, "undecided", exitUnavailable},
+		"nothing":                            {0, errors.Join(open), "undecided", exitUnavailable},
+		"nothing, no baseline to go on":      {0, errors.Join(unwritten, nil), "undecided", exitUnavailable},
+		"all, no baseline written":           {5, errors.Join(unwritten, nil), "ok", exitUnavailable},
+		"not all, and no baseline written":   {5, errors.Join(open, unwritten), "undecided", exitUnavailable},
+		"the broker went, nothing written":   {5, errors.Join(unwritten, errors.New("gone")), "undecided", exitUnavailable},
+		"nothing, no disk to sort ids on it": {0, &verify.SpillError{Dir: "/tmp", Err: syscall.ENOSPC}, "undecided", exitUnavailable},
+	} {
+		c, stdout, _ := newTestCLI()
+		c.format = formatJSON
+		err := c.conclude("ledger", auditOptions{}, verify.Report{Inputs: v.inputs}, v.err)
+		var got struct{ Result, Undecided string }
+		if bad := json.Unmarshal(stdout.Bytes(), &got); bad != nil || got.Result != v.result || (got.Undecided != "") != (v.result == "undecided") {
+			t.Errorf("%s: %v, %s", name, bad, stdout)
+		}
+		var f *failure
+		if err == nil != (v.exit == exitOK) || err != nil && (!errors.As(err, &f) || f.code != v.exit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c, stdout, _ := newTestCLI()
+	if err := c.conclude("ledger", auditOptions{}, verify.Report{}, errors.New("refused")); err == nil || stdout.Len() > 0 {
+		t.Errorf("%v, %s", err, stdout)
+	}
+}
+
 func TestUndecidedIsUnavailable(t *testing.T) {
 	err := fmt.Errorf("verify: %w", &verify.UndecidedError{Partition: 2, Reason: "a transaction is open"})
 	wantHint(t, undecided(err), exitUnavailable, "nothing proven")

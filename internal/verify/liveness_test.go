@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,7 +141,14 @@ func TestRunFindsAJobThatStandsStill(t *testing.T) {
 	if r, err := Run(t.Context(), cfg); !errors.As(err, new(*BaselineError)) || r.Counts[Liveness] != 1 {
 		t.Errorf("without its baseline: error %v, %v", err, r.Violations)
 	}
-	cfg.Raw, cfg.Baseline = true, ""
+	cfg.Baseline, cfg.WriteBaseline = "", t.TempDir()+"/new"
+	if r, err := Run(t.Context(), cfg); err != nil || r.Counts[Liveness] != 1 {
+		t.Errorf("with a baseline to write: error %v, %v", err, r.Violations)
+	}
+	if _, err := os.Stat(cfg.WriteBaseline); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a baseline was written although inputs wait: %v", err)
+	}
+	cfg.Raw, cfg.WriteBaseline = true, ""
 	if n, err := (&kafka{client: b.client(), app: "nobody", patience: time.Second}).members(t.Context()); err != nil || n != 0 {
 		t.Errorf("a group that never was has %d members, %v", n, err)
 	}

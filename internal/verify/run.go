@@ -25,13 +25,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	var report Report
 	if cfg.Baseline == "" && cfg.WriteBaseline == "" {
 		report, err = auditAll(ctx, j.rules, j.k, j.all, cfg.Workers)
+		err = errors.Join(err, j.liveness(ctx, &report))
 	} else {
 		report, err = j.auditFromBaseline(ctx)
-	}
-	if cfg.Liveness > 0 {
-		report.Armed = Verdicts(cfg.Raw, true)
-		err = errors.Join(err, liveness(ctx, j.k, cfg.Topics.Input, j.input, cfg.Liveness, &report))
-		report.sort()
 	}
 	cfg.Progress(j.total, j.total)
 	report.App, report.Partitions, report.Took = cfg.App, int(j.input), time.Since(began)
@@ -104,15 +100,28 @@ func (j *auditedJob) begin() (x *rounds, from *BaselineInfo, err error) {
 	return x, &info, nil
 }
 
+// liveness judges whether the job keeps up, if that is asked.
+func (j *auditedJob) liveness(ctx context.Context, r *Report) error {
+	if j.cfg.Liveness == 0 {
+		return nil
+	}
+	r.Armed = Verdicts(j.cfg.Raw, true)
+	err := liveness(ctx, j.k, j.cfg.Topics.Input, j.input, j.cfg.Liveness, r)
+	r.sort()
+	return err
+}
+
 // auditFromBaseline is one round, between two baselines.
 func (j *auditedJob) auditFromBaseline(ctx context.Context) (Report, error) {
 	x, from, err := j.begin()
 	if err != nil {
-		return newReport(false), err
+		report := newReport(false)
+		return report, errors.Join(err, j.liveness(ctx, &report))
 	}
 	defer x.close()
 	report, _, err := x.round(ctx)
 	report.Baseline = from
+	err = errors.Join(err, j.liveness(ctx, &report))
 	if err == nil && report.OK() {
 		err = j.save(x)
 	}
