@@ -17,15 +17,11 @@ import (
 type fault struct {
 	name      string
 	main      Verdict
-	follows   []Verdict // true consequences of it, which come too
-	may       []Verdict // consequences that depend on which record is hit
-	says      string
-	evidence  int  // records, at least
-	undecided bool // it also keeps the partition from being judged to its end
-	alone     bool // it ends the judgement of its partition early: others are mixed with it in another one
-	commit    bool // it is about the committed offset: two such are not mixed in one partition
-	bumped    bool // it shows only where control records carry an epoch of their own
-	spoil     func(f *spoiler)
+	undecided bool                    // it also keeps the partition from being judged to its end
+	alone     bool                    // it ends the judgement of its partition early: others are mixed with it in another one
+	commit    bool                    // it is about the committed offset: two such are not mixed in one partition
+	bumped    bool                    // it shows only where control records carry an epoch of their own
+	spoil     func(f *spoiler) []sign // makes it, and returns all that it shows
 }
 
 // spoiler spoils one partition of a recording. Its choice is the seed's.
@@ -73,23 +69,25 @@ func (f *spoiler) pickUpdate(applied, last bool) *kgo.Record {
 func isApplied(r *kgo.Record) bool { return bytes.Contains(r.Value, []byte(`"outcome":"applied"`)) }
 
 func (f *spoiler) remove(rec *kgo.Record) {
+	rec = f.now(rec)
 	log := f.logs[rec.Topic][f.p]
 	f.logs[rec.Topic][f.p] = slices.DeleteFunc(slices.Clone(log), func(r *kgo.Record) bool { return r == rec })
 }
 
 // replace puts an altered copy in a record's place: recordings are shared.
 func (f *spoiler) replace(rec *kgo.Record, alter func(r *kgo.Record)) *kgo.Record {
+	rec = f.now(rec)
 	c := *rec
 	c.Headers = slices.Clone(rec.Headers)
 	alter(&c)
 	log := slices.Clone(f.logs[rec.Topic][f.p])
 	log[slices.Index(log, rec)] = &c
-	f.logs[rec.Topic][f.p], f.used[&c] = log, true
+	f.logs[rec.Topic][f.p], f.used[&c], f.became[rec] = log, true, &c
 	return &c
 }
 
-func (f *spoiler) edit(rec *kgo.Record, old, new string) {
-	f.replace(rec, func(r *kgo.Record) {
+func (f *spoiler) edit(rec *kgo.Record, old, new string) *kgo.Record {
+	return f.replace(rec, func(r *kgo.Record) {
 		if !bytes.Contains(r.Value, []byte(old)) {
 			panic(fmt.Sprintf("%q is not in %s", old, r.Value))
 		}
@@ -97,23 +95,20 @@ func (f *spoiler) edit(rec *kgo.Record, old, new string) {
 	})
 }
 
-// insert puts records before another one, in a transaction of their own, and moves everything behind. at is nil for the end.
-func (f *spoiler) insert(topic string, at *kgo.Record, how ending, recs ...*kgo.Record) {
+// insert puts a record before another one, in a transaction of its own, and moves everything behind. at is nil for the end.
+func (f *spoiler) insert(topic string, at *kgo.Record, how ending, rec *kgo.Record) *kgo.Record {
 	log := f.logs[topic][f.p]
 	i := len(log)
 	if at != nil {
 		i = slices.Index(log, at)
 	}
 	by := 1_000_000 + f.rng.Int64N(1_000_000)
-	var more []*kgo.Record
-	for _, rec := range recs {
-		c := *rec
-		c.ProducerID, c.ProducerEpoch, c.Topic, c.Partition = by, 0, topic, f.p
-		c.Attrs = kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true})
-		more = append(more, &c)
-		f.used[&c] = true
-	}
-	f.logs[topic][f.p] = f.renumber(slices.Insert(slices.Clone(log), i, append(more, endRecord(topic, f.p, by, how))...))
+	c := *rec
+	c.ProducerID, c.ProducerEpoch, c.Topic, c.Partition, c.Offset = by, 0, topic, f.p, -1
+	c.Attrs = kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true})
+	f.used[&c] = true
+	f.logs[topic][f.p] = f.renumber(slices.Insert(slices.Clone(log), i, &c, endRecord(topic, f.p, by, how)))
+	return f.now(&c)
 }
 
 // renumber gives records the offsets of a log without holes, altering what it must: marks move along.
@@ -122,7 +117,7 @@ func (f *spoiler) renumber(log []*kgo.Record) []*kgo.Record {
 		if rec.Offset != int64(i) {
 			c := *rec
 			c.Offset = int64(i)
-			log[i], f.used[&c] = &c, f.used[rec]
+			log[i], f.used[&c], f.became[rec] = &c, f.used[rec], &c
 		}
 	}
 	return log
@@ -158,16 +153,15 @@ func (f *spoiler) end(rec *kgo.Record, how ending) {
 	panic("the transaction of " + place(rec) + " has no end")
 }
 
-// abortAlone makes one input the only record of a transaction that aborts.
-func (f *spoiler) abortAlone(input int64) {
-	log := f.logs[f.topics.Input][f.p]
-	i := slices.IndexFunc(log, func(r *kgo.Record) bool { return r.Offset == input })
+// abortAlone makes the input of an outcome the only record of a transaction that aborts.
+func (f *spoiler) abortAlone(rec *kgo.Record) []sign {
 	by := 1_000_000 + f.rng.Int64N(1_000_000)
-	f.replace(log[i], func(r *kgo.Record) { r.ProducerID, r.ProducerEpoch = by, 0 })
-	log = f.logs[f.topics.Input][f.p]
+	in := f.replace(f.inputOf(rec), func(r *kgo.Record) { r.ProducerID, r.ProducerEpoch = by, 0 })
+	log := f.logs[f.topics.Input][f.p]
 	end := endRecord(f.topics.Input, f.p, by, endAbort)
 	end.Offset = log[len(log)-1].Offset + 1
 	f.logs[f.topics.Input][f.p] = append(slices.Clone(log), end)
+	return []sign{f.sign(AbortedRead, "is the outcome of", in, end, rec)}
 }
 
 func (f *spoiler) sourceOf(rec *kgo.Record) int64 {
@@ -181,14 +175,8 @@ func (f *spoiler) laneOf(topic string) lane {
 
 // rename gives an applied input another id, wherever the job wrote the old one down: input, update, inbox, digest.
 func (f *spoiler) rename(update *kgo.Record, old, new string) {
-	source := f.sourceOf(update)
+	f.edit(f.inputOf(update), old, new)
 	f.edit(update, old, new)
-	for _, in := range f.logs[f.topics.Input][f.p] {
-		if in.Offset == source {
-			f.edit(in, old, new)
-			break
-		}
-	}
 	was, is := sha256.Sum256([]byte(old)), sha256.Sum256([]byte(new))
 	stored, _ := f.visible(f.topics.State, f.p)
 	for _, rec := range stored {

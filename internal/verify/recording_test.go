@@ -21,8 +21,12 @@ type recording struct {
 	commits []commit
 	reread  func(topic string, p int32) // before a log is read as it is, once
 	used    map[*kgo.Record]bool        // by a fault
+	became  map[*kgo.Record]*kgo.Record // what faults made of records
 	leaked  map[*kgo.Record]bool        // shown to readers although aborted
 	shown   map[string]shown            // visible's answers, while the recording is judged
+
+	signs     []sign // of the faults that were made
+	undecided bool   // by one of them
 }
 
 // line is a record in the file.
@@ -95,7 +99,8 @@ func (l *line) record() *kgo.Record {
 
 // clone is a recording that can be spoiled.
 func (r *recording) clone() *recording {
-	c := &recording{rules: r.rules, logs: map[string][][]*kgo.Record{}, commits: r.commits, used: map[*kgo.Record]bool{}, leaked: map[*kgo.Record]bool{}}
+	c := &recording{rules: r.rules, logs: map[string][][]*kgo.Record{}, commits: r.commits, used: map[*kgo.Record]bool{},
+		became: map[*kgo.Record]*kgo.Record{}, leaked: map[*kgo.Record]bool{}}
 	for topic, logs := range r.logs {
 		c.logs[topic] = slices.Clone(logs)
 	}
