@@ -1,6 +1,8 @@
 package kafkatest
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,10 +34,13 @@ func TestLeadersAndCoordinatorsAreFoundAndReplaced(t *testing.T) {
 		b := hit.find()
 		begin := time.Now()
 		hit.hit(b)
-		next := hit.find()
-		for next == b { // a broker that stands still leads until its session is over
-			next = hit.find()
-		}
+		var next *Broker
+		Within(t, findLimit, hit.name+" and replaced", func(context.Context) error { // one that stands still leads until its session is over
+			if next = hit.find(); next == b {
+				return fmt.Errorf("broker %d still is the one", b.ID)
+			}
+			return nil
+		})
 		t.Logf("%s: %d, then %d after %v", hit.name, b.ID, next.ID, time.Since(begin).Round(time.Millisecond))
 		if b.running() == nil {
 			b.Resume()
@@ -44,6 +49,15 @@ func TestLeadersAndCoordinatorsAreFoundAndReplaced(t *testing.T) {
 		}
 		c.Ready(t)
 	}
+	b := c.Leader(t, topic, 0)
+	c.Retire(t, b)
+	if next := c.Leader(t, topic, 0); next == b {
+		t.Errorf("broker %d has ended in order and still leads", b.ID)
+	}
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.Ready(t)
 	c.Restart(t, c.Leader(t, topic, 0))
 	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic}).FirstErr(); err != nil {
 		t.Errorf("a record after all that: %v", err)

@@ -73,18 +73,25 @@ func (c *Cluster) find(t testing.TB, what string, ask func(context.Context, *kad
 	return found
 }
 
-// Restart ends a broker in order and starts it again, and returns when the cluster is ready.
+// Restart ends a broker of three in order and starts it again, and returns when the cluster is ready.
 func (c *Cluster) Restart(t testing.TB, b *Broker) {
+	t.Helper()
+	c.Retire(t, b)
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.Ready(t)
+}
+
+// Retire is Lose for a broker that is told to end and does so in order.
+func (c *Cluster) Retire(t testing.TB, b *Broker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	if err := b.Terminate(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.Ready(t)
+	c.replaced(t, b)
 }
 
 // Lose kills a broker and returns when others lead everything that it led: from then on it may be started again.
@@ -94,6 +101,12 @@ func (c *Cluster) Restart(t testing.TB, b *Broker) {
 func (c *Cluster) Lose(t testing.TB, b *Broker) {
 	t.Helper()
 	b.Kill()
+	c.replaced(t, b)
+}
+
+// replaced returns when others lead everything that a broker led which has ended.
+func (c *Cluster) replaced(t testing.TB, b *Broker) {
+	t.Helper()
 	Within(t, startLimit, fmt.Sprintf("broker %d is replaced", b.ID), func(ctx context.Context) error {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Seeds()...))
 		if err != nil {
