@@ -71,13 +71,16 @@ func (c commits) by(instance string, from time.Time) (n int) {
 	return n
 }
 
+// again says that an instance has committed nothing written after a moment.
+func (c commits) again(instance string, from time.Time) error {
+	if c.by(instance, from) == 0 {
+		return fmt.Errorf("no commit of %s", instance)
+	}
+	return nil
+}
+
 // awaitBy waits for a commit of an instance written after a moment.
 func (c commits) awaitBy(t *testing.T, instance string, from time.Time) {
 	t.Helper()
-	kafkatest.Within(t, patience, instance+" commits", func(context.Context) error {
-		if c.by(instance, from) == 0 {
-			return fmt.Errorf("no commit of %s", instance)
-		}
-		return nil
-	})
+	kafkatest.Within(t, patience, instance+" commits", func(context.Context) error { return c.again(instance, from) })
 }

@@ -1,6 +1,8 @@
 package campaign
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,11 +24,11 @@ func contentKinds() []kind {
 		{name: "other-contents", weight: 1, do: others,
 			expect: "three hundred events of before with other contents: dead letters"},
 		{name: "open-commits", weight: 1, do: openCommits,
-			expect: "another producer's transaction stands open in the input, then commits: readers wait, then see it"},
+			expect: "another producer's transaction stands open in the input, then commits: readers wait, then see it; the input is committed beyond it"},
 		{name: "open-aborts", weight: 1, do: openAborts,
-			expect: "the same, then aborts: nobody sees it"},
+			expect: "the same, then aborts: nobody sees it; the input is committed beyond it"},
 		{name: "open-hangs", weight: 1, do: openHangs,
-			expect: "the same, and its producer is gone: the broker ends it after its time-out"},
+			expect: "the same, and its producer is gone: the broker ends it after its time-out, and the input is committed beyond it"},
 	}
 }
 
@@ -65,8 +67,8 @@ func others(t *testing.T, r *round, o *outcome) { r.write(t, o, r.books.repeats(
 
 const openTimeout = 4 * time.Second
 
-// open leaves a transaction with one record in each partition of the input.
-func (r *round) open(t *testing.T, records []*kgo.Record) *kgo.Client {
+// open leaves a transaction with one record in each partition of the input. The fault is not over before the job is beyond them.
+func (r *round) open(t *testing.T, records []*kgo.Record, o *outcome) *kgo.Client {
 	t.Helper()
 	cl := kafkatest.Client(t, r.kafka.Seeds(), kgo.TransactionalID(kafkatest.Name(t, "other")), kgo.TransactionTimeout(openTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -79,6 +81,18 @@ func (r *round) open(t *testing.T, records []*kgo.Record) *kgo.Client {
 	if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
+	o.must(func(ctx context.Context) error {
+		for _, k := range records {
+			next, err := kafkatest.StableOffset(ctx, r.client, app, input, k.Partition)
+			if err != nil {
+				return err
+			}
+			if next <= k.Offset {
+				return fmt.Errorf("%s/%d: committed %d, and the record of the transaction is at %d", input, k.Partition, next, k.Offset)
+			}
+		}
+		return nil
+	})
 	return cl
 }
 
@@ -96,7 +110,7 @@ func openCommits(t *testing.T, r *round, o *outcome) {
 	for range partitions {
 		records = append(records, r.books.garbage(20))
 	}
-	r.end(t, r.open(t, records), kgo.TryCommit, o)
+	r.end(t, r.open(t, records, o), kgo.TryCommit, o)
 }
 
 // unseen are repeats of before with other contents: dead letters, should anybody see them.
@@ -109,10 +123,10 @@ func (r *round) unseen() []*kgo.Record {
 }
 
 func openAborts(t *testing.T, r *round, o *outcome) {
-	r.end(t, r.open(t, r.unseen()), kgo.TryAbort, o)
+	r.end(t, r.open(t, r.unseen(), o), kgo.TryAbort, o)
 }
 
 func openHangs(t *testing.T, r *round, o *outcome) {
-	r.open(t, r.unseen()).CloseAllowingRebalance()
+	r.open(t, r.unseen(), o).CloseAllowingRebalance()
 	o.now()
 }

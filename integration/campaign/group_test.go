@@ -14,13 +14,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tallystick/tallystick/integration/campaign/results"
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
 func groupKinds() []kind {
 	return []kind{
 		{name: "member-removed", weight: 1, quick: true, do: memberRemoved,
-			expect: "LeaveGroup for a live member: it is expelled, commits nothing more and joins again"},
+			expect: "LeaveGroup for a live member: it is expelled, and commits nothing until it has joined again"},
 		{name: "producer-fenced", weight: 1, quick: true, do: producerFenced,
 			expect: "InitProducerID with the transactional id of a live worker: it is fenced and makes a new session"},
 		{name: "group-gone", weight: 1, do: groupGone,
@@ -34,10 +35,11 @@ func (r *round) worker(v *instance) string { return fmt.Sprintf("%s-%d", v.Name,
 // memberIDs are the group's ids of the members whose names begin so, by name.
 func (r *round) memberIDs(t *testing.T, prefix string) map[string]string {
 	t.Helper()
-	ids, err := r.members(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var ids map[string]string
+	kafkatest.Within(t, patience, "the group is described", func(ctx context.Context) (err error) {
+		ids, err = r.members(ctx)
+		return err
+	})
 	maps.DeleteFunc(ids, func(name, _ string) bool { return !strings.HasPrefix(name, prefix) })
 	return ids
 }
@@ -101,12 +103,54 @@ func (r *round) joined(ctx context.Context, expelled map[string]string) error {
 	return nil
 }
 
+// rejoined waits until who was expelled is back in the group under another id, and wants each of these workers to have committed
+// nothing, from a moment on, while it was outside: all that it began then is to be refused.
+func (r *round) rejoined(t *testing.T, o *outcome, expelled map[string]string, since time.Time) {
+	t.Helper()
+	outside := map[string]time.Time{} // when each transactional id was last seen to be so
+	kafkatest.Within(t, patience, fmt.Sprintf("%v are back in the group", expelled), func(ctx context.Context) (err error) {
+		asked := time.Now()
+		now, err := r.members(ctx)
+		if err != nil {
+			return err
+		}
+		for name, was := range expelled {
+			if id := now[name]; id == "" || id == was {
+				outside[app+"-"+name], err = asked, fmt.Errorf("%s, which was expelled as %q, is %q", name, was, id)
+			}
+		}
+		return err
+	})
+	o.must(func(context.Context) error { return silent(r.commits.after(since), outside) })
+}
+
+// silent says which of the commits a worker made before it was last seen outside the group.
+func silent(since []jobtest.Commit, outside map[string]time.Time) error {
+	for _, k := range since {
+		if until := outside[k.Writer]; k.Written.Add(time.Millisecond).Before(until) {
+			return fmt.Errorf("%s began a commit on partition %d at %v, and was outside the group until %v", k.Writer, k.Partition, k.Written, until)
+		}
+	}
+	return nil
+}
+
+// wake lets a processor go on that was stopped for longer than its session, and wants it to join again before it commits.
+func (r *round) wake(t *testing.T, v *instance, before map[string]string, o *outcome) {
+	t.Helper()
+	expelled := without(before, r.memberIDs(t, v.Name))
+	woken := time.Now()
+	v.Proc.Resume()
+	r.rejoined(t, o, expelled, woken)
+	r.commits.awaitBy(t, v.Name, woken)
+}
+
 func memberRemoved(t *testing.T, r *round, o *outcome) {
 	v := r.victim()
 	member := r.worker(v)
 	before := r.memberIDs(t, member)
 	o.now()
 	answers, err := r.adm.LeaveGroup(t.Context(), kadm.LeaveGroup(app).InstanceIDs(member).Reason("the campaign removes it"))
+	removed := time.Now()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +159,11 @@ func memberRemoved(t *testing.T, r *round, o *outcome) {
 	} else if answers[member].Err != nil {
 		t.Fatal(answers[member].Err)
 	}
-	o.then = func(ctx context.Context) error { return r.joined(ctx, before) }
+	if o.first || o.verdict == results.Missed {
+		o.must(func(ctx context.Context) error { return r.joined(ctx, before) })
+	} else {
+		r.rejoined(t, o, before, removed)
+	}
 	o.say("%s", member)
 }
 
@@ -132,7 +180,7 @@ func producerFenced(t *testing.T, r *round, o *outcome) {
 		t.Fatal(err)
 	}
 	if o.verdict != results.Missed { // a worker without a task has no session to make anew
-		o.then = func(ctx context.Context) error { return r.initialized(ctx, id, epoch) }
+		o.must(func(ctx context.Context) error { return r.initialized(ctx, id, epoch) })
 	}
 	o.say("%s, epoch %d", id, epoch)
 }
@@ -150,7 +198,7 @@ func (r *round) initialized(ctx context.Context, id string, since int16) error {
 }
 
 func groupGone(t *testing.T, r *round, o *outcome) {
-	r.thaw(t, true)
+	r.thawNow(t)
 	all := r.running()
 	for _, i := range all {
 		i.drain(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/integration/campaign/results"
+	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
 // A kind is one fault by name.
@@ -26,12 +27,29 @@ type outcome struct {
 	from    time.Time // from when recovery counts: the fault, or the end of one that lasts; set to its begin
 	verdict string    // unless the test fails; set to survived
 	detail  string
-	// combined says that another fault came just before: what it did may come to light only now.
-	combined bool
-	then     func(context.Context) error // what must come true once the job has recovered; nil: nothing more
+	// combined says that another fault came just before: what it did may come to light only now. first says that another one
+	// comes right behind.
+	combined, first bool
+	musts           []func(context.Context) error // what must come true once the job has recovered
 }
 
 func (o *outcome) now() { o.from = time.Now() }
+
+// alone says that no other fault is near: what is seen is its doing.
+func (o *outcome) alone() bool { return !o.combined && !o.first }
+
+// must adds what has to come true once the job has recovered, and is not asked of a fault that missed.
+func (o *outcome) must(come func(context.Context) error) { o.musts = append(o.musts, come) }
+
+// led waits until everything has come true that the fault is to lead to.
+func (o *outcome) led(t *testing.T) {
+	t.Helper()
+	for _, come := range o.musts {
+		if o.verdict != results.Missed {
+			kafkatest.Within(t, patience, "what the fault is to lead to", come)
+		}
+	}
+}
 
 // missed says that what was to be broken never came by.
 func (o *outcome) missed() { o.verdict = results.Missed }

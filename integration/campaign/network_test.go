@@ -3,12 +3,14 @@ package campaign
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -24,6 +26,8 @@ func networkKinds() []kind {
 			expect: "no EndTxn of some seconds arrives, and none is answered"},
 		{name: "commit-late", weight: 1, do: once(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DelayRequest, Delay: 5 * time.Second}),
 			expect: "an EndTxn arrives five seconds late, out of a socket"},
+		{name: "commit-too-late", weight: 1, do: commitTooLate,
+			expect: "an EndTxn arrives three seconds after the transaction time-out, out of a socket: its worker has fenced it before, and commits in another session"},
 		{name: "commit-false-error", weight: 1, do: once(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.AnswerError, Code: kerr.UnknownServerError.Code}),
 			expect: "EndTxn is applied and answered with an error"},
 		{name: "offsets-answer-lost", weight: 1, do: once(kafkatest.Fault{Key: kmsg.TxnOffsetCommit, Deed: kafkatest.DropResponse}),
@@ -33,8 +37,8 @@ func networkKinds() []kind {
 		{name: "heartbeats-lost", weight: 1, do: heartbeatsLost,
 			expect: "no heartbeat arrives for longer than the session: the member is expelled and joins again"},
 		{name: "kill-at-step", weight: 3, do: killAtStep,
-			expect: "SIGKILL exactly before or after a step of the commit: Produce, TxnOffsetCommit, EndTxn"},
-		{name: "net-cut", weight: 1, do: cut,
+			expect: "SIGKILL exactly before or after a step of the commit: Produce, TxnOffsetCommit, EndTxn; the same instance goes on in its own place"},
+		{name: "net-cut", weight: 1, quick: true, do: cut,
 			expect: "all connections of a processor are reset"},
 		{name: "net-down", weight: 1, do: through(time.Second, 5*time.Second, (*kafkatest.Proxy).Down),
 			expect: "a processor reaches no broker for up to 5 s"},
@@ -42,6 +46,8 @@ func networkKinds() []kind {
 			expect: "one way: nothing reaches the brokers for up to 6 s, then all of it"},
 		{name: "net-answers-stop", weight: 1, do: through(time.Second, 6*time.Second, func(p *kafkatest.Proxy) { p.Freeze(kafkatest.Responses) }),
 			expect: "the other way: nothing comes back for up to 6 s, then all of it"},
+		{name: "net-silent", weight: 1, do: through(time.Second, 6*time.Second, func(p *kafkatest.Proxy) { p.Freeze(kafkatest.Both) }),
+			expect: "both ways: connections stay and nothing passes for up to 6 s, then all of it"},
 		{name: "net-slow", weight: 1, do: through(time.Second, 3*time.Second, func(p *kafkatest.Proxy) { p.Delay(150 * time.Millisecond) }),
 			expect: "every request takes 150 ms longer for up to 3 s"},
 	}
@@ -75,6 +81,38 @@ func once(f kafkatest.Fault) func(*testing.T, *round, *outcome) {
 		v.door.Heal()
 		o.say("%s", v.Name)
 	}
+}
+
+// tooLate is when a commit arrives whose session was given up after the transaction time-out.
+const tooLate = transactionTimeout + 3*time.Second
+
+// commitTooLate has missed when the worker did not go on before the request arrived.
+func commitTooLate(t *testing.T, r *round, o *outcome) {
+	v := r.victim()
+	ids := make(chan string, 1)
+	in := v.door.Inject(kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DelayRequest, Delay: tooLate, Times: 1, If: func(req kmsg.Request) bool {
+		end := req.(*kmsg.EndTxnRequest)
+		if end.Commit {
+			select {
+			case ids <- end.TransactionalID:
+			default:
+			}
+		}
+		return end.Commit
+	}})
+	defer v.door.Heal()
+	r.hit(t, in, o)
+	o.now()
+	if in.Hits() == 0 {
+		return
+	}
+	const before = 500 * time.Millisecond
+	<-time.After(tooLate - before)
+	if id := <-ids; !slices.ContainsFunc(r.commits.after(o.from), func(k jobtest.Commit) bool { return k.Writer == id }) {
+		o.missed()
+	}
+	<-time.After(2 * before)
+	o.say("%s", v.Name)
 }
 
 // during hits all requests of a victim for some seconds.
@@ -113,7 +151,7 @@ func heartbeatsLost(t *testing.T, r *round, o *outcome) {
 	if len(expelled) == 0 {
 		o.missed()
 	}
-	o.then = func(ctx context.Context) error { return r.joined(ctx, expelled) }
+	o.must(func(ctx context.Context) error { return r.joined(ctx, expelled) })
 	o.say("%s, %d heartbeats, %d members", v.Name, in.Hits(), len(expelled))
 }
 
@@ -132,10 +170,12 @@ func killAtStep(t *testing.T, r *round, o *outcome) {
 	if r.rng.IntN(2) == 0 {
 		deed, when = kafkatest.DropResponse, "after"
 	}
+	held := r.held(t)
 	in := v.door.Inject(kafkatest.Fault{Key: step, Deed: deed, Times: 1, Then: v.Proc.Kill})
 	r.hit(t, in, o)
 	o.now()
 	v.kill()
+	r.comesBack(o, held, o.from, v)
 	v.door.Heal()
 	v.start(t)
 	o.say("%s %s %s", v.Name, when, step.Name())

@@ -83,3 +83,46 @@ func TestAFaultOfASeedIsAlwaysTheSame(t *testing.T) {
 		}
 	}
 }
+
+func TestARunThatMeetsNothingIsNoRun(t *testing.T) {
+	kinds := []kind{{name: "kill", weight: 2}, {name: "twin", weight: 1}}
+	var all []results.Fault
+	for range 10 {
+		for _, k := range bagOf(kinds) {
+			all = append(all, results.Fault{Kind: k.name, Verdict: results.Survived})
+		}
+	}
+	if short := tooFew(kinds, all); len(short) > 0 {
+		t.Errorf("a run that met everything: %v", short)
+	}
+	all[2].Verdict = results.Missed
+	if short := tooFew(kinds, all); len(short) > 0 {
+		t.Errorf("a run that missed one in ten: %v", short)
+	}
+	all[5].Verdict = results.Missed
+	if short := tooFew(kinds, all); len(short) != 1 || !strings.Contains(short[0], "8 faults of kind twin") {
+		t.Errorf("a run that missed two in ten of a kind: %v", short)
+	}
+	all = all[:3]
+	if short := tooFew(kinds, all); len(short) != 1 || !strings.Contains(short[0], "0 faults of kind twin") {
+		t.Errorf("a bag of which one kind missed: %v", short)
+	}
+	if short := tooFew(kinds, all[:2]); len(short) > 0 {
+		t.Errorf("less than a bag: %v", short)
+	}
+}
+
+func TestAFaultOfEachSortComesJustBeforeAnother(t *testing.T) {
+	for sort, kinds := range map[string][]kind{"process": processKinds(), "network": networkKinds(), "broker": brokerKinds(), "group": groupKinds()} {
+		if len(quickOnes(kinds)) == 0 {
+			t.Errorf("no fault of a %s is quick", sort)
+		}
+	}
+}
+
+func TestARunGoesOnBehindTheHighestNumber(t *testing.T) {
+	all := []results.Fault{{Number: 1}, {Number: 2}, {Number: 0}} // 0 was a long stop
+	if n := (campaign{}).first(0, all); n != 3 {
+		t.Errorf("a run with faults 1, 2 and 0 goes on with %d, want 3", n)
+	}
+}

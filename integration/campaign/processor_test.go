@@ -25,6 +25,8 @@ type instance struct {
 	*jobtest.Instance
 	door *kafkatest.Proxy // through which it reaches the brokers
 	from time.Time        // when Proc began
+	// elsewhere says that Proc keeps its state in a folder of its own: it was a twin of the one before.
+	elsewhere bool
 }
 
 // youth is how long a process may take to catch signals: SIGTERM before that simply ends it.
@@ -34,7 +36,7 @@ const youth = 2 * time.Second
 // give theirs away when they are told to end.
 func newInstance(t *testing.T, c jobtest.Command, name string, door *kafkatest.Proxy, flags ...string) *instance {
 	t.Helper()
-	all := append([]string{"--leave=" + fmt.Sprint(name != "p1"), "--topics-allow", allowed,
+	all := append([]string{"--leave=" + fmt.Sprint(leaves(name)), "--topics-allow", allowed,
 		"--session-timeout-ms", millis(sessionTimeout), "--heartbeat-interval-ms", millis(sessionTimeout / 4),
 		"--max-poll-interval-ms", millis(sessionTimeout), "--transaction-timeout-ms", millis(transactionTimeout)}, flags...)
 	return &instance{Instance: c.For(door.Seeds()).NewInstance(t, name, all...), door: door}
@@ -45,7 +47,7 @@ func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 func (i *instance) start(t *testing.T) {
 	t.Helper()
 	i.Start(t)
-	i.from = time.Now()
+	i.from, i.elsewhere = time.Now(), false
 }
 
 // kill sends SIGKILL; the instance counts as down until start.
@@ -53,6 +55,9 @@ func (i *instance) kill() {
 	i.Proc.Kill()
 	i.Proc = nil
 }
+
+// leaves says whether an instance of this name gives its places in the group away when it ends in order.
+func leaves(name string) bool { return name != "p1" }
 
 // up reports whether the instance is meant to run.
 func (i *instance) up() bool { return i.Proc != nil }
