@@ -100,7 +100,6 @@ func (p *Proxy) serve(client net.Conn, target string, translate bool) {
 	if err != nil {
 		return
 	}
-	defer broker.Close()
 	l.broker = broker
 	if !p.join(l) {
 		return
