@@ -13,11 +13,11 @@ import (
 // whether the fail-over takes longer than the deadline.
 func TestWhatIsConcludedWhenTheCoordinatorIsLostInACommitIsTrue(t *testing.T) {
 	lost := []doubt{
-		{name: "the coordinator is killed before the request arrives",
+		{name: "the coordinator is killed before the request arrives", reported: []string{yes, deadline},
 			fault: kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.Pass, Times: once}, befalls: (*kafkatest.Broker).Kill, mend: startAgain},
-		{name: "the coordinator is killed when it has acted and not answered", truth: committed,
+		{name: "the coordinator is killed when it has acted and not answered", reported: []string{yes, deadline}, truth: committed,
 			fault: kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DropResponse, Times: once}, befalls: (*kafkatest.Broker).Kill, mend: startAgain},
-		{name: "the coordinator stands still from before the request arrives until after the deadline",
+		{name: "the coordinator stands still from before the request arrives until after the deadline", reported: []string{deadline},
 			fault: kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.Pass, Times: once}, befalls: (*kafkatest.Broker).Pause, mend: goOn},
 	}
 	for _, version := range []string{"2", "1"} {

@@ -54,6 +54,7 @@ type happening struct {
 	ByProof bool
 	Took    time.Duration
 	Cause   string
+	Code    int // exit: which one; the parent adds it
 }
 
 func TestMain(m *testing.M) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,21 +22,24 @@ const (
 	aborted   = "aborted"
 )
 
-// What End can report.
+// What End can report, by its beginning.
 const (
-	yes     = "(true, nil)"
-	neither = "(false, nil)"
-	failed  = "(false, error)"
+	yes      = "(true, nil)"
+	neither  = "(false, nil)"
+	deadline = "(false, context deadline exceeded)"
 )
+
+// withCode is what End reports with an error of Kafka's.
+func withCode(e *kerr.Error) string { return "(false, " + e.Message + ")" }
 
 // doubt is one way to leave the end of a transaction in doubt.
 type doubt struct {
 	name     string
 	fault    kafkatest.Fault
 	late     time.Duration // how long Then waits: the answer is so late
-	reported string
-	truth    string
-	fatal    bool // the process is to end, and to be started again by a supervisor
+	reported []string      // one of these
+	truth    string        // "" where it depends on who is faster
+	fatal    bool          // the process is to end with code 1, and to be started again by a supervisor
 
 	befalls func(*kafkatest.Broker)                    // the transaction's coordinator, when the fault happens
 	mend    func(*testing.T, *site, *kafkatest.Broker) // what befell it, once the client has given up
@@ -53,33 +57,43 @@ func doubts() []doubt {
 	end := func(d kafkatest.Deed, times int) kafkatest.Fault {
 		return kafkatest.Fault{Key: kmsg.EndTxn, Deed: d, Times: times}
 	}
+	late := kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DelayRequest, Delay: endLimit + 2*time.Second, Times: once}
+	return []doubt{
+		{name: "the answer is late", fault: end(kafkatest.AnswerError, once), late: time.Second, reported: []string{yes}, truth: committed},
+		{name: "the answer comes after the deadline", fault: end(kafkatest.AnswerError, once), late: endLimit + time.Second, reported: []string{deadline}, truth: committed},
+		{name: "the answer is lost, once", fault: end(kafkatest.DropResponse, once), reported: []string{yes}, truth: committed},
+		{name: "every answer is lost", fault: end(kafkatest.DropResponse, always), reported: []string{deadline}, truth: committed},
+		{name: "the answer hangs", fault: end(kafkatest.HangResponse, always), reported: []string{deadline}, truth: committed},
+		{name: "the request is lost, once", fault: end(kafkatest.DropRequest, once), reported: []string{yes}, truth: committed},
+		{name: "every request is lost", fault: end(kafkatest.DropRequest, always), reported: []string{deadline}, truth: aborted},
+		{name: "the request hangs", fault: end(kafkatest.Hang, always), reported: []string{deadline}, truth: aborted},
+		{name: "the request arrives after it was given up", fault: late, reported: []string{deadline}, truth: aborted},
+		{name: "every answer to the offsets is lost", fault: kafkatest.Fault{Key: kmsg.TxnOffsetCommit, Deed: kafkatest.DropResponse}, reported: []string{deadline}, truth: aborted},
+	}
+}
+
+// codedDoubts are the errors that a commit can be answered with, whether the broker has acted or not.
+func codedDoubts() (all []doubt) {
 	coded := func(d kafkatest.Deed, e *kerr.Error, times int) kafkatest.Fault {
 		return kafkatest.Fault{Key: kmsg.EndTxn, Deed: d, Code: e.Code, Times: times}
 	}
-	all := []doubt{
-		{name: "the answer is late", fault: end(kafkatest.AnswerError, once), late: time.Second, reported: yes, truth: committed},
-		{name: "the answer comes after the deadline", fault: end(kafkatest.AnswerError, once), late: endLimit + time.Second, reported: failed, truth: committed},
-		{name: "the answer is lost, once", fault: end(kafkatest.DropResponse, once), reported: yes, truth: committed},
-		{name: "every answer is lost", fault: end(kafkatest.DropResponse, always), reported: failed, truth: committed},
-		{name: "the answer hangs", fault: end(kafkatest.HangResponse, always), reported: failed, truth: committed},
-		{name: "the request is lost, once", fault: end(kafkatest.DropRequest, once), reported: yes, truth: committed},
-		{name: "every request is lost", fault: end(kafkatest.DropRequest, always), reported: failed, truth: aborted},
-		{name: "the request hangs", fault: end(kafkatest.Hang, always), reported: failed, truth: aborted},
-		{name: "the request arrives after it was given up", fault: kafkatest.Fault{Key: kmsg.EndTxn, Deed: kafkatest.DelayRequest, Delay: endLimit + 2*time.Second, Times: once}, reported: failed, truth: aborted},
-		{name: "every answer to the offsets is lost", fault: kafkatest.Fault{Key: kmsg.TxnOffsetCommit, Deed: kafkatest.DropResponse}, reported: failed, truth: aborted},
-	}
-	for _, e := range []*kerr.Error{kerr.UnknownServerError, kerr.InvalidTxnState, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping, kerr.RequestTimedOut, kerr.TransactionAbortable} {
+	both := func(answered string, e *kerr.Error, times int, reported string) {
 		all = append(all,
-			doubt{name: "applied, and answered " + e.Message, fault: coded(kafkatest.AnswerError, e, once), truth: committed},
-			doubt{name: "not applied, and answered " + e.Message, fault: coded(kafkatest.Refuse, e, once), truth: aborted})
+			doubt{name: "applied, and " + answered + e.Message, fault: coded(kafkatest.AnswerError, e, times), reported: []string{reported}, truth: committed},
+			doubt{name: "not applied, and " + answered + e.Message, fault: coded(kafkatest.Refuse, e, times), reported: []string{reported}, truth: aborted})
+	}
+	for _, e := range []*kerr.Error{kerr.UnknownServerError, kerr.TransactionAbortable} {
+		both("answered ", e, once, neither)
+	}
+	for _, e := range []*kerr.Error{kerr.InvalidTxnState, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping, kerr.RequestTimedOut} {
+		both("answered ", e, once, withCode(e))
 	}
 	for _, e := range []*kerr.Error{kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.ConcurrentTransactions} {
-		all = append(all,
-			doubt{name: "applied, and always answered " + e.Message, fault: coded(kafkatest.AnswerError, e, always), truth: committed},
-			doubt{name: "not applied, and always answered " + e.Message, fault: coded(kafkatest.Refuse, e, always), truth: aborted})
+		both("always answered ", e, always, withCode(e))
 	}
-	return append(all,
-		doubt{name: "applied, and answered " + kerr.TransactionalIDAuthorizationFailed.Message, fault: coded(kafkatest.AnswerError, kerr.TransactionalIDAuthorizationFailed, once), truth: committed, fatal: true})
+	e := kerr.TransactionalIDAuthorizationFailed
+	return append(all, doubt{name: "applied, and answered " + e.Message, fault: coded(kafkatest.AnswerError, e, once),
+		reported: []string{"(false, WRITE on transactional-id " + transactionalID + " is missing (" + e.Message + ")"}, truth: committed, fatal: true})
 }
 
 // versions are the features that a broker's storage is formatted with.
@@ -96,7 +110,7 @@ func TestWhatIsConcludedOfADoubtfulCommitIsTrue(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, kafkatest.Options{Features: versions[version]}, 1)
 			b := s.bench(t, settings{Name: "p", Session: endLimit, Timeout: endLimit, Interval: 100 * time.Millisecond})
-			for _, d := range doubts() {
+			for _, d := range slices.Concat(doubts(), codedDoubts()) {
 				t.Run(d.name, func(t *testing.T) { b.try(t, d) })
 			}
 			s.awaitEnd(t, 20*time.Second)
@@ -185,10 +199,15 @@ func (b *bench) try(t *testing.T, d doubt) {
 	at := b.where(t)
 	from = m.diary.len()
 	coordinator := b.TransactionCoordinator(t, transactionalID)
+	before := b.underway()
 	hit := b.door.Inject(d.armed(coordinator))
 	began := time.Now()
 	id := b.event()
 	end := m.ends(t, from)
+	delayed := d.fault.Deed == kafkatest.DelayRequest
+	if delayed && b.underway() <= before {
+		t.Error("the request arrived before the client gave it up")
+	}
 	b.door.Heal()
 	if d.mend != nil {
 		d.mend(t, b.site, coordinator)
@@ -201,6 +220,23 @@ func (b *bench) try(t *testing.T, d doubt) {
 	kafkatest.Within(t, endLimit, "the fault", func(context.Context) error { // which is over when its delay is
 		if hit.Hits() == 0 {
 			return errors.New("nothing happened to the commit")
+		}
+		return nil
+	})
+	if delayed {
+		b.arrives(t, before)
+	}
+}
+
+// underway is how many requests to end a transaction have come to the door and not gone on: lost for good, or delayed.
+func (b *bench) underway() int { return b.door.Arrived(kmsg.EndTxn) - b.door.Passed(kmsg.EndTxn) }
+
+// arrives waits until a delayed request has reached the broker; the processor has ended, so that no other is underway.
+func (b *bench) arrives(t *testing.T, before int) {
+	t.Helper()
+	kafkatest.Within(t, 20*time.Second, "the delayed request", func(context.Context) error {
+		if n := b.underway() - before; n > 0 {
+			return fmt.Errorf("%d requests underway", n)
 		}
 		return nil
 	})
@@ -237,7 +273,7 @@ func (m *member) ends(t *testing.T, from int) happening {
 		}
 		select {
 		case <-m.Done():
-			end = happening{What: "exit", Cause: m.lastWords()}
+			end = happening{What: "exit", Code: m.ExitCode(), Cause: m.lastWords()}
 			return nil
 		default:
 			return fmt.Errorf("told: %v", m.diary.since(from))
