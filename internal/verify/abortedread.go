@@ -17,7 +17,7 @@ func (a *audit) orphan(ctx context.Context, o *outcome) error {
 		return nil
 	}
 	text := fmt.Sprintf("%s names offset %d of the input, which holds no committed record", place(o.rec), o.source.offset)
-	if !a.raw || a.report.counts[AbortedRead] >= MaxShown {
+	if !a.raw || a.report.counts[AbortedRead] >= MaxShown && !a.mayLook() {
 		a.violate(Ghost, text, evidence("outcome", o.rec))
 		return nil
 	}
@@ -39,16 +39,16 @@ func (a *audit) orphan(ctx context.Context, o *outcome) error {
 }
 
 // buildsOnAborted looks, in raw mode, for an aborted update that explains an update which does not follow from the account's
-// previous one: whoever wrote it had read the other. It reports what it finds, and looks MaxShown times.
+// previous one: whoever wrote it had read the other. It reports what it finds, and searches until maxSearched records are read.
 func (a *audit) buildsOnAborted(ctx context.Context, in *kgo.Record, x *expected, o *outcome, ev []Evidence) (found bool, err error) {
-	if !a.raw || a.searches >= MaxShown { // each reads the rest of the log
+	if !a.raw || a.searched >= maxSearched {
 		return false, nil
 	}
-	a.searches++
 	log, err := a.openLog(ctx, a.topics.Updates, max(0, x.account.last+1))
 	if err != nil {
 		return false, err
 	}
+	defer func() { a.searched += max(log.records, leastSearch) }()
 	bases := map[*stretch]*kgo.Record{} // the last update of each transaction that the update may build on
 	var base, marker *stretch
 	for base == nil {
@@ -78,6 +78,13 @@ func (a *audit) buildsOnAborted(ctx context.Context, in *kgo.Record, x *expected
 	a.violate(AbortedRead, fmt.Sprintf("%s builds on %s, whose transaction was aborted, and not on the account's previous update", place(o.rec), place(rec)), ev...)
 	return true, nil
 }
+
+// maxSearched bounds the records of a partition that are read in search of aborted updates; a search counts as leastSearch at the
+// least, because it fetches.
+const (
+	maxSearched = 1 << 22
+	leastSearch = 1 << 12
+)
 
 // follows reports whether an update is what another one leads to.
 func (a *audit) follows(base *kgo.Record, x *expected, o *outcome) bool {

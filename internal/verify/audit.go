@@ -50,7 +50,7 @@ type audit struct {
 	seen       map[string]*sighting // raw mode: what the streams showed, by topic
 	alsoLost   int64                // inputs without an outcome, beyond those in missing; not counted yet
 	looks      int                  // look-ups that may tell one verdict from another
-	searches   int                  // raw mode: how often an aborted update was looked for
+	searched   int64                // raw mode: records that were read in search of aborted updates
 	begin      int64                // the first input to judge
 	resume     [laneCount]int64     // where each lane is read from
 	continued  bool                 // an earlier audit, of the same history, judged what lies before begin

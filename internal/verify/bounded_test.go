@@ -1,8 +1,11 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,5 +105,39 @@ func TestInputsLostWithoutNumberTakeBoundedMemory(t *testing.T) {
 	}
 	if first := a.report.violations[0]; !strings.Contains(first.Text, "credit-events/0/0 has no outcome") {
 		t.Error(first)
+	}
+}
+
+// An aborted read is found behind any number of ordinary breaks of the chain.
+func TestOrdinaryBreaksDoNotHideAnAbortedRead(t *testing.T) {
+	run := loadRecording(t, recordedRuns[0], true).clone()
+	f := &spoiler{recording: run, rng: rand.New(rand.NewPCG(1, 1))}
+	f.buildOnAborted()
+	log, _ := f.visible(f.topics.Updates, 0)
+	breaks := int64(0)
+	for _, rec := range log {
+		if isApplied(rec) && !f.used[rec] && !bytes.Contains(rec.Value, []byte(`"type":"account"`)) {
+			breaks++
+			u := f.read(rec)
+			f.edit(rec, fmt.Sprintf(`"version":%d,`, u.version), fmt.Sprintf(`"version":%d,`, u.version+2*breaks))
+		}
+	}
+	r, err := run.audit(t)
+	if err != nil || breaks < 3*MaxShown || r.Counts[AbortedRead] != 1 || r.Counts[Chain] < breaks {
+		t.Errorf("error %v, %d breaks, %v", err, breaks, r.Counts)
+	}
+}
+
+// All outcomes of an aborted input are told as such, not the first ones alone.
+func TestEveryOutcomeOfAnAbortedInputIsCounted(t *testing.T) {
+	run := loadRecording(t, recordedRuns[0], true).clone()
+	f := &spoiler{recording: run, rng: rand.New(rand.NewPCG(1, 1))}
+	const n = 3 * MaxShown
+	log, _ := f.visible(f.topics.Skipped, 0)
+	f.abortAlone(f.sourceOf(log[0]))
+	f.insert(f.topics.Skipped, nil, endCommit, slices.Repeat(log[:1], n-1)...)
+	r, err := run.audit(t)
+	if err != nil || r.Counts[AbortedRead] != n || r.Counts[Ghost] > 0 {
+		t.Errorf("error %v, %d outcomes, %v", err, n, r.Counts)
 	}
 }

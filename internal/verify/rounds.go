@@ -20,12 +20,13 @@ type rounds struct {
 	n       int         // rounds done
 	across  []Violation // of all partitions together, so far; the first MaxShown of each verdict
 	counts  map[Verdict]int64
+	told    map[currency]bool // whose sums were found wrong
 	again   int64
 }
 
 func newRounds(r rules, h history, partitions int32, workers int) *rounds {
 	r.memory.tables = int(partitions)
-	x := &rounds{r: r, h: h, workers: workers, stopped: make([]bool, partitions), counts: map[Verdict]int64{}}
+	x := &rounds{r: r, h: h, workers: workers, stopped: make([]bool, partitions), counts: map[Verdict]int64{}, told: map[currency]bool{}}
 	for p := range partitions {
 		x.audits = append(x.audits, newAudit(r, h, p))
 	}
@@ -45,7 +46,7 @@ func (x *rounds) round(ctx context.Context) (report Report, fresh []Violation, e
 	}
 	sorter := x.r.memory.sorter()
 	defer sorter.close()
-	t := &tallies{report: newReport(false), books: books{sums: map[currency]*tally{}, posted: sorter, drifts: map[currency][]Evidence{}}}
+	t := &tallies{report: newReport(false), books: newBooks(sorter, x.told)}
 	x.recall(sorter)
 	x.judge(ctx, t, sorter)
 	for p, a := range x.audits {
@@ -111,7 +112,7 @@ func (x *rounds) conclude(ctx context.Context, t *tallies) (fresh []Violation, e
 		err = x.doubles(ctx, t.books.posted, &found)
 	}
 	x.again += found.AppliedAgain
-	t.books.reconcile(&found, len(t.errs) == 0 && err == nil && x.counts[Money] == 0)
+	t.books.reconcile(&found, len(t.errs) == 0 && err == nil)
 	for v, n := range found.Counts {
 		x.counts[v] += n
 	}

@@ -348,3 +348,30 @@ func TestAFaultOfTheStateIsToldThoughTheRoundIsUndecided(t *testing.T) {
 		}
 	}
 }
+
+// A currency whose sums are wrong is told once; another one is told in its own round.
+func TestMoneyIsToldOnceByCurrency(t *testing.T) {
+	w := newWorld(2)
+	x := w.rounds(tiny(1000))
+	defer x.close()
+	var shown []string
+	for p, currency := range []string{"EUR", "USD"} {
+		w.feed(int32(p), in{id: currency, kind: "credit", account: w.accountOn(int32(p), 0), cents: 500, currency: currency})
+		w.commit()
+		w.logs[w.topics.Updates][p] = nil
+		for range 2 {
+			r, fresh, err := x.round(t.Context())
+			if err != nil || r.Counts[Money] != int64(p+1) {
+				t.Errorf("%s: %v %v", currency, err, r.Counts)
+			}
+			for _, v := range fresh {
+				if v.Verdict == Money {
+					shown = append(shown, v.Text[:3])
+				}
+			}
+		}
+	}
+	if !reflect.DeepEqual(shown, []string{"EUR", "USD"}) {
+		t.Errorf("told of %v", shown)
+	}
+}

@@ -200,7 +200,7 @@ func progress(report func(done, total int64), total int64) func(int32, int64) {
 func auditAll(ctx context.Context, r rules, h history, partitions int32, workers int) (Report, error) {
 	r.posted = r.memory.sorter()
 	defer r.posted.close()
-	t := &tallies{report: newReport(r.raw), books: books{sums: map[currency]*tally{}, posted: r.posted, drifts: map[currency][]Evidence{}}}
+	t := &tallies{report: newReport(r.raw), books: newBooks(r.posted, map[currency]bool{})}
 	var wg sync.WaitGroup
 	next := make(chan int32)
 	for range workers {
