@@ -48,7 +48,7 @@ func newVerify(c *cli) *cobra.Command {
 	cmd.Flags().StringSliceVar(&start, "start", nil, "partition=offset of the first event to judge, for a job that began with auto.offset.reset=latest")
 	cmd.Flags().DurationVar(&o.alive, "liveness", 0, "ask whether a running job processes what stands in its input within this time; exit 3 when it does not")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "read the logs a second time with control records and aborted transactions: aborted-read, torn, flicker")
-	cmd.Flags().Var(&o.memory, "memory", "what event ids may take of it before they are sorted on disk; the process needs about 250MiB more, and 400 bytes an account")
+	cmd.Flags().Var(&o.memory, "memory", "what event ids may take of it before they are sorted on disk; the process needs about 250MiB more, and 400 bytes an account. With --raw 384MiB unless it is given")
 	cmd.Flags().StringVar(&o.spillDir, "spill-dir", "", "folder for that; default the system's for temporary files. Nothing is left in it")
 	cmd.Flags().StringVar(&o.baseline, "baseline", "", "file of an earlier verify to go on from, where retention took the inputs that it judged")
 	cmd.Flags().StringVar(&o.write, "write-baseline", "", "file for a later verify to go on from; written when everything holds, whole or not at all")
@@ -63,6 +63,9 @@ func newVerify(c *cli) *cobra.Command {
 		}
 		if err := o.check(); err != nil {
 			return err
+		}
+		if !cmd.Flags().Changed("memory") {
+			o.memory = 0 // the checker's default depends on --raw
 		}
 		defer c.leanGC()()
 		if o.follow.on {

@@ -36,9 +36,10 @@ type Config struct {
 	// single processor.
 	Workers int
 	// Raw reads every log a second time, control records and aborted transactions included, and judges AbortedRead, Torn and
-	// Flicker too. It needs about 100 bytes of memory a transaction.
+	// Flicker too. It needs about 500 bytes of memory for each transaction and partition that it wrote to, and a byte for each record.
 	Raw bool
-	// Memory bounds what event ids take, in bytes; default 512 MiB, at least 1 MiB. What does not fit is sorted on disk.
+	// Memory bounds what event ids take, in bytes; default 512 MiB, with Raw 384 MiB to make room for what that remembers; at least
+	// 1 MiB. What does not fit is sorted on disk.
 	Memory int64
 	// SpillDir is the folder for that; default the system's for temporary files. Nothing is left in it, however the process ends.
 	SpillDir string
@@ -81,6 +82,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Memory == 0 {
 		c.Memory = defaultMemory
+		if c.Raw {
+			c.Memory = rawMemory
+		}
 	}
 	if c.Progress == nil {
 		c.Progress = func(int64, int64) {}

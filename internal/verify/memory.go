@@ -4,6 +4,7 @@ import "cmp"
 
 const (
 	defaultMemory = 512 << 20
+	rawMemory     = 384 << 20 // its default in raw mode
 	leastMemory   = 1 << 20
 )
 

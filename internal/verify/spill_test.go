@@ -236,6 +236,14 @@ func many(n, again int) *world {
 }
 
 // The heap that an inbox and the postings hold stays within what they are given, whatever number of ids comes.
+func TestRawModeLeavesRoomForWhatItRemembers(t *testing.T) {
+	for want, c := range map[int64]Config{512 << 20: {}, 384 << 20: {Raw: true}, 1 << 30: {Raw: true, Memory: 1 << 30}} {
+		if got := c.withDefaults().Memory; got != want {
+			t.Errorf("%+v: %d bytes, want %d", c, got, want)
+		}
+	}
+}
+
 func TestTheMemoryOfIDsIsBounded(t *testing.T) {
 	const limit = 4 << 20
 	m := memory{bytes: limit, tables: 1, create: scratchIn("")}
