@@ -150,8 +150,12 @@ func TestDeedsAtTheEndOfATransaction(t *testing.T) {
 			then := make(chan struct{}, 10)
 			try.fault.Key, try.fault.Then = kmsg.EndTxn, func() { then <- struct{}{} }
 			hit := x.door.Inject(try.fault)
+			begin := time.Now()
 			if err := x.cl.EndTransaction(ctx, kgo.TryCommit); !errors.Is(err, try.err) {
 				t.Errorf("EndTransaction: %v, want %v", err, try.err)
+			}
+			if took := time.Since(begin); took < try.fault.Delay {
+				t.Errorf("EndTransaction took %v with its request delayed by %v", took, try.fault.Delay)
 			}
 			if hit.Hits() == 0 || len(then) != hit.Hits() {
 				t.Errorf("%d hits, Then was called %d times", hit.Hits(), len(then))
@@ -192,26 +196,93 @@ func TestAFaultChoosesItsRequests(t *testing.T) {
 	}
 }
 
-func TestAFrozenDoorLosesNothing(t *testing.T) {
+// The door freezes when the first of two records is in it: that passes, and its answer comes back to a frozen door.
+func TestAFrozenDoorStopsItsWayAndLosesNothing(t *testing.T) {
 	c := Start(t, Options{FirstPort: firstPort})
-	for way, name := range map[Way]string{Requests: "requests", Responses: "responses", Both: "both"} {
-		t.Run(name, func(t *testing.T) {
+	for _, try := range []struct {
+		name          string
+		way           Way
+		passed, acked int // of the two, while the door is frozen
+	}{
+		{"requests", Requests, 1, 1},
+		{"responses", Responses, 2, 0},
+		{"both", Both, 1, 0},
+	} {
+		t.Run(try.name, func(t *testing.T) {
 			x := newTransact(t, c)
-			x.door.Freeze(way)
-			done := make(chan error, 1)
-			go func() { done <- x.write(t, "second") }()
-			select {
-			case err := <-done:
-				t.Fatalf("a transaction ended behind a frozen door: %v", err)
-			case <-time.After(500 * time.Millisecond):
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := x.cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.cl.ProduceSync(ctx, &kgo.Record{Topic: x.topic, Partition: 2, Value: []byte("second")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			arrived, passed := x.door.Arrived(kmsg.Produce), x.door.Passed(kmsg.Produce)
+			hit := x.door.Inject(Fault{Key: kmsg.Produce, Deed: Pass, Times: 1, Then: func() { x.door.Freeze(try.way) }})
+			acks := make(chan error, 2)
+			ack := func(_ *kgo.Record, err error) { acks <- err }
+			x.cl.Produce(ctx, &kgo.Record{Topic: x.topic, Value: []byte("second")}, ack)
+			Within(t, 10*time.Second, "the door is frozen", func(context.Context) error {
+				if hit.Hits() == 0 {
+					return errors.New("the first record is not there")
+				}
+				return nil
+			})
+			x.cl.Produce(ctx, &kgo.Record{Topic: x.topic, Partition: 1, Value: []byte("second")}, ack)
+			state := func() [3]int {
+				return [3]int{x.door.Arrived(kmsg.Produce) - arrived, x.door.Passed(kmsg.Produce) - passed, len(acks)}
+			}
+			want := [3]int{2, try.passed, try.acked}
+			Within(t, 10*time.Second, "the door is passed one way", func(context.Context) error {
+				if got := state(); got != want {
+					return fmt.Errorf("%v records have arrived, passed and are acknowledged, want %v", got, want)
+				}
+				return nil
+			})
+			<-time.After(300 * time.Millisecond)
+			if got := state(); got != want {
+				t.Fatalf("%v records have arrived, passed and are acknowledged behind a frozen door, want %v", got, want)
 			}
 			x.door.Thaw()
-			if err := <-done; err != nil {
+			for range 2 {
+				if err := <-acks; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := x.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 				t.Fatal(err)
 			}
 			x.sees(t, "second")
 		})
 	}
+}
+
+func TestADelayedRequestTakesTheDelayAndArrivesAlthoughItsSenderIsGone(t *testing.T) {
+	x := newTransact(t, Start(t, Options{FirstPort: firstPort}))
+	if err := x.begin(t.Context(), "second"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	const delay = 2 * time.Second
+	var begin time.Time
+	passed := x.door.Passed(kmsg.EndTxn)
+	x.door.Inject(Fault{Key: kmsg.EndTxn, Deed: DelayRequest, Delay: delay, Times: 1, Then: func() { begin = time.Now() }})
+	if err := x.cl.EndTransaction(ctx, kgo.TryCommit); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("EndTransaction with its request delayed: %v", err)
+	}
+	x.cl.Close()
+	Within(t, 10*time.Second, "the request arrives", func(context.Context) error {
+		if x.door.Passed(kmsg.EndTxn) == passed {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if took := time.Since(begin); took < delay {
+		t.Errorf("a request that is delayed by %v has arrived after %v", delay, took)
+	}
+	x.sees(t, "second")
 }
 
 func TestAHeldRequestArrivesAlthoughItsSenderIsGone(t *testing.T) {
