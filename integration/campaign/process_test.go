@@ -206,10 +206,12 @@ func (r *round) thaw(t *testing.T, now bool) {
 	if z == nil || z.line == nil || !now && time.Since(z.since) < longStop {
 		return
 	}
-	began, verdict := time.Now(), z.line.Verdict
+	verdict := z.line.Verdict
 	z.line.Verdict = results.Failed
 	t.Run(fmt.Sprintf("%04d-%s-thaw", z.line.Number, z.line.Kind), func(t *testing.T) {
 		<-time.After(time.Until(z.since.Add(longStop)))
+		woken := time.Now()
+		defer func() { z.line.Cost += time.Since(woken) }()
 		r.frozen = nil
 		o := &outcome{verdict: results.Survived}
 		r.wake(t, z.who, z.members, o)
@@ -217,7 +219,6 @@ func (r *round) thaw(t *testing.T, now bool) {
 		z.first.led(t)
 		z.line.Verdict = verdict
 	})
-	z.line.Cost += time.Since(began)
 	r.over(*z.line)
 }
 
