@@ -89,6 +89,29 @@ func (c Command) MustRun(t testing.TB, limit time.Duration, sub ...string) strin
 	return out
 }
 
+// Launch runs a command in the background until the test ends. What it prints goes to one file, what it says besides to another.
+func (c Command) Launch(t testing.TB, name string, sub ...string) (p *kafkatest.Process, out, errs string) {
+	t.Helper()
+	out, errs = filepath.Join(c.dir, name+".out"), filepath.Join(c.dir, name+".log")
+	stdout, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close() // the child has its own
+	stderr, err := os.Create(errs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	cmd := exec.Command(c.binary, c.args(sub...)...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if p, err = kafkatest.Launch(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p, out, errs
+}
+
 // An Instance is one processor under a fixed name, through all its incarnations.
 type Instance struct {
 	// Name is its group.instance.id.

@@ -24,6 +24,7 @@
 //	22400  inputs
 //	22600  campaign
 //	22800  unknown
+//	23000  audit
 //	24000  soak
 //
 // Linux and macOS; on Linux a broker also dies with the test binary.
