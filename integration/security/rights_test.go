@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -219,42 +220,60 @@ func (b *bank) neededAtStart(t *testing.T, r right, seed int) {
 	b.revoke(t, "run", r)
 	defer b.grant(t, "run", r)
 	b.feed(t, seed)
-	p := start(t, b.as("run"), nil, "--group-instance-id", "one")
-	select {
-	case <-p.Done():
-	case <-time.After(30 * time.Second):
-		p.Kill()
-		t.Fatalf("it runs on:\n%s", p.said(t))
-	}
-	said := p.said(t)
-	if err := namesTheRight(lineOf(said, "error:")+lineOf(said, "hint:"), r); err != nil || p.ExitCode() != 1 {
-		t.Errorf("exit %d, %v:\n%s", p.ExitCode(), err, said)
-	}
-	t.Logf("exit %d\n%s%s", p.ExitCode(), lineOf(said, "error:"), lineOf(said, "hint:"))
+	start(t, b.as("run"), nil, "--group-instance-id", "one").endsWithout(t, r)
 }
 
 func (b *bank) neededWhileRunning(t *testing.T, r right, seed int) {
-	if r.op == "DESCRIBE_CONFIGS" || r.op == "READ" && strings.HasSuffix(r.name, "-state") {
-		return // asked for at a start, and at a restore
-	}
 	p := start(t, b.as("run"), nil, "--group-instance-id", "one")
-	p.untilLagIsZero(t, b.admin)
+	p.untilRestored(t) // by this process: the lag is zero before
 	b.revoke(t, "run", r)
 	defer b.grant(t, "run", r)
 	b.feed(t, seed)
-	kafkatest.Within(t, 30*time.Second, "a word about "+r.String(), func(context.Context) error {
-		if err := namesTheRight(p.said(t), r); err != nil {
-			return fmt.Errorf("%w:\n%s", err, p.said(t))
+	if r.usedAtStartsAlone() {
+		p.untilLagIsZero(t, b.admin)
+		p.Kill()
+		return
+	}
+	p.endsWithout(t, r)
+}
+
+var restored = regexp.MustCompile(`msg="task restored" app=ledger worker=\d task=(post/\d) `)
+
+// untilRestored waits until the process has restored a task of each partition.
+func (r *runner) untilRestored(t *testing.T) {
+	t.Helper()
+	kafkatest.Within(t, 40*time.Second, "the tasks to be restored", func(context.Context) error {
+		said := r.said(t)
+		tasks := map[string]bool{}
+		for _, m := range restored.FindAllStringSubmatch(said, -1) {
+			tasks[m[1]] = true
+		}
+		if len(tasks) < 4 {
+			return fmt.Errorf("%d are:\n%s", len(tasks), said)
 		}
 		return nil
 	})
+}
+
+// usedAtStartsAlone reports whether a processor does without the right from its last restore on.
+func (r right) usedAtStartsAlone() bool {
+	return r.op == "DESCRIBE_CONFIGS" || r.op == "READ" && strings.HasSuffix(r.name, "-state")
+}
+
+// endsWithout fails unless the processor ends by itself with exit code 1, and its last words name the right.
+func (r *runner) endsWithout(t *testing.T, missing right) {
+	t.Helper()
 	select {
-	case <-p.Done():
-		t.Logf("exit %d\n%s", p.ExitCode(), p.said(t))
-	default:
-		t.Logf("goes on\n%s", p.said(t))
+	case <-r.Done():
+	case <-time.After(30 * time.Second):
+		r.Kill()
+		t.Fatalf("it runs on without %v:\n%s", missing, r.said(t))
 	}
-	p.Kill()
+	said := r.said(t)
+	if err := namesTheRight(lineOf(said, "error:")+lineOf(said, "hint:"), missing); err != nil || r.ExitCode() != 1 {
+		t.Errorf("exit %d, %v:\n%s", r.ExitCode(), err, said)
+	}
+	t.Logf("exit %d\n%s%s", r.ExitCode(), lineOf(said, "error:"), lineOf(said, "hint:"))
 }
 
 // others are the commands of every purpose but run, in the order in which they can be tried.
