@@ -21,6 +21,7 @@ type churn struct {
 	members []*coming
 	next    []string       // kinds of the faults to come
 	count   map[string]int // faults by kind
+	late    int            // requests with markers that waited while they were held
 }
 
 // coming is a member that is there, or away until a time.
@@ -73,14 +74,14 @@ func TestNothingGoesWrongUnderChurnWithLateMarkers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	ups := []*upstream{s.startUpstream(ctx, uint64(seed), false), s.startUpstream(ctx, uint64(seed)+1_000_000, true)}
-	released := s.holdAtRandom(ctx, rand.New(rand.NewPCG(uint64(seed), 2)))
+	late := s.holdAtRandom(ctx, rand.New(rand.NewPCG(uint64(seed), 2)))
 	for next := time.Now().Add(3 * time.Second); ctx.Err() == nil; pause(ctx, 20*time.Millisecond) {
 		c.revive(t, false)
 		if time.Now().After(next) && c.fault(t) {
 			next = time.Now().Add(between(c.rng, 400*time.Millisecond, 1600*time.Millisecond))
 		}
 	}
-	<-released
+	c.late = <-late
 	for _, up := range ups {
 		if err := <-up.ended; err != nil {
 			t.Fatalf("upstream: %v", err)
@@ -190,20 +191,25 @@ func (m *coming) gone() bool {
 	}
 }
 
-// holdAtRandom holds the markers that go to one broker after the other, each for a while. The channel is closed when none is held.
-func (s *site) holdAtRandom(ctx context.Context, rng *rand.Rand) <-chan struct{} {
-	released := make(chan struct{})
+// holdAtRandom holds the markers that go to one broker after the other, each for a while. When none is held any more the channel gives
+// how many requests with markers have waited.
+func (s *site) holdAtRandom(ctx context.Context, rng *rand.Rand) <-chan int {
+	late := make(chan int, 1)
 	go func() {
-		defer close(released)
+		n := 0
 		for ctx.Err() == nil {
 			b := s.Brokers[rng.IntN(len(s.Brokers))].Between
+			waiting := func() int { return b.Arrived(kmsg.WriteTxnMarkers) - b.Passed(kmsg.WriteTxnMarkers) }
 			b.Hold(kmsg.WriteTxnMarkers)
+			before := waiting()
 			pause(ctx, between(rng, 200*time.Millisecond, 1200*time.Millisecond))
+			n += max(0, waiting()-before)
 			b.Release(kmsg.WriteTxnMarkers)
 			pause(ctx, between(rng, 100*time.Millisecond, 1500*time.Millisecond))
 		}
+		late <- n
 	}()
-	return released
+	return late
 }
 
 // finish lets the job come to its end and judges it.
@@ -220,7 +226,10 @@ func (c *churn) finish(t *testing.T) {
 	c.awaitMarkers(t, 30*time.Second)
 	c.holds(t)
 	told := c.told(t)
-	t.Logf("faults %v; %s", c.count, told)
+	t.Logf("faults %v; requests with markers that were held %d; %s", c.count, c.late, told)
+	if c.late == 0 {
+		t.Error("no marker has come late")
+	}
 	for kind, least := range map[string]int{leaves: 2, zombie: 2, crash: 2} {
 		if c.count[kind] < least {
 			t.Errorf("%d faults of kind %s, want %d at least", c.count[kind], kind, least)
