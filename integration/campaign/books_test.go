@@ -6,13 +6,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/ledger"
 	"github.com/tallystick/tallystick/ledger/generate"
 	"github.com/tallystick/tallystick/topics"
@@ -53,7 +53,7 @@ func (b *books) batch(rng *rand.Rand, n int) []*kgo.Record {
 		}
 		isCredit := e.Class.Outcome == ledger.Applied && isCredit(e.Value)
 		records, credit = append(records, k), append(credit, isCredit)
-		b.count(outcomeTopic(e.Class.Outcome))
+		b.count(jobtest.OutcomeTopic(e.Class.Outcome))
 		if isCredit {
 			b.remember(k)
 		}
@@ -99,7 +99,7 @@ func (b *books) repeats(rng *rand.Rand, n int, change bool) []*kgo.Record {
 	var records []*kgo.Record
 	for len(records) < n {
 		r := b.credits[rng.IntN(len(b.credits))]
-		topic := skippedTopic
+		topic := jobtest.Skipped
 		if change {
 			r, topic = otherContent(r), topics.DeadLetters(app)
 		}
@@ -149,29 +149,15 @@ func otherContent(r *kgo.Record) *kgo.Record {
 	return &kgo.Record{Topic: r.Topic, Key: r.Key, Value: value, Headers: r.Headers, Timestamp: r.Timestamp}
 }
 
-const (
-	updatesTopic = "ledger-updates"
-	skippedTopic = "ledger-skipped"
-)
-
-// outcomeTopic is where the one record that an outcome leaves is found.
-func outcomeTopic(o ledger.Outcome) string {
-	switch o {
-	case ledger.Passed:
-		return skippedTopic
-	case ledger.DeadLettered:
-		return topics.DeadLetters(app)
-	}
-	return updatesTopic
-}
-
-// balances is the independent sum: "account balance version", sorted.
-func (b *books) balances() (all []string) {
+// balances is the independent sum.
+func (b *books) balances() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, k := range b.gen.Balances() {
-		all = append(all, k.Account+" "+k.Balance+" "+strconv.FormatInt(k.Version, 10))
-	}
-	slices.Sort(all)
-	return all
+	return jobtest.Lines(b.gen.Balances())
+}
+
+// judge compares what committed readers see with the books. The upstream has ended.
+func (b *books) judge(t *testing.T, seeds []string) {
+	t.Helper()
+	jobtest.Books{Outcomes: b.outcomes, Balances: b.balances()}.Judge(t, seeds, partitions)
 }

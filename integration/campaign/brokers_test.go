@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 	"github.com/tallystick/tallystick/topics"
 )
@@ -97,7 +98,7 @@ func rolling(t *testing.T, r *round, o *outcome) {
 
 // leadersMove gives every partition of the job a preferred leader that does not lead it: else there may be nothing to move.
 func leadersMove(t *testing.T, r *round, o *outcome) {
-	m, err := r.adm.Metadata(t.Context(), input, topics.StateTopic(app, "post"), updatesTopic)
+	m, err := r.adm.Metadata(t.Context(), input, topics.StateTopic(app, "post"), jobtest.Updates)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,23 +29,7 @@ func (c commits) after(from time.Time) (list []jobtest.Commit) {
 }
 
 // recovered is when each partition had committed something written after from, or what is missing.
-func (c commits) recovered(from time.Time) (at time.Time, err error) {
-	first := map[int32]time.Time{}
-	for _, k := range c.after(from) {
-		if _, known := first[k.Partition]; !known {
-			first[k.Partition] = k.At
-		}
-	}
-	for _, seen := range first {
-		if seen.After(at) {
-			at = seen
-		}
-	}
-	if len(first) < partitions {
-		err = fmt.Errorf("%d of %d partitions have committed what was written since", len(first), partitions)
-	}
-	return at, err
-}
+func (c commits) recovered(from time.Time) (time.Time, error) { return c.Recovered(partitions, from) }
 
 // stood is the longest time within which a partition showed its readers nothing new, from its last commit before one moment
 // to its first commit after the other.

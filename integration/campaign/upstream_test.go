@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tallystick/tallystick/integration/jobtest"
 	"github.com/tallystick/tallystick/integration/kafkatest"
 )
 
@@ -280,19 +281,6 @@ func (r *round) settled(t *testing.T) {
 	cl := kafkatest.Client(t, r.kafka.Seeds())
 	kafkatest.Within(t, 2*patience, "the whole input is committed", func(ctx context.Context) error {
 		r.allRunning(t)
-		for p := range int32(partitions) {
-			_, end, err := kafkatest.Ends(ctx, cl, input, p)
-			if err != nil {
-				return err
-			}
-			next, err := kafkatest.StableOffset(ctx, cl, app, input, p)
-			if err != nil {
-				return err
-			}
-			if next != end {
-				return fmt.Errorf("%s/%d: committed %d of %d", input, p, next, end)
-			}
-		}
-		return nil
+		return jobtest.Drained(ctx, cl, input, partitions)
 	})
 }
