@@ -27,7 +27,7 @@ type Config struct {
 	// Start is the first input offset to judge by partition, for a job that began at the end of its input; default the
 	// beginning.
 	Start map[int32]int64
-	// Now is the wall clock; default time.Now. It only tells inputs that are stamped ahead of it.
+	// Now is the wall clock; default time.Now. It tells inputs that are stamped ahead of it, and how old a marker is.
 	Now func() time.Time
 	// Patience bounds each wait: for open transactions, and for brokers that do not answer. Default 40 s, which is longer
 	// than the job's transaction.timeout.ms and the brokers' scan for it together.

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -94,6 +95,10 @@ func (a *audit) findCut(ctx context.Context, c commit, f *fold) error {
 	return a.checkMoved(ctx, c, f)
 }
 
+// offsetsKept is how long brokers keep the offsets of a group without members at least: offsets.retention.minutes is seven days
+// unless somebody has set it. An offset that is missing beside a younger marker did not expire: it was deleted, or never committed.
+const offsetsKept = 24 * time.Hour
+
 // checkMoved judges a marker that is not the committed offset's: on a live job the commit that it belongs to came between the
 // two readings, so a third one must be at or behind it.
 func (a *audit) checkMoved(ctx context.Context, before commit, f *fold) error {
@@ -105,7 +110,7 @@ func (a *audit) checkMoved(ctx context.Context, before commit, f *fold) error {
 	if err != nil {
 		return err
 	}
-	if !after.found && members == 0 {
+	if !after.found && members == 0 && a.now().Sub(f.at.Timestamp) >= offsetsKept {
 		a.unanchored = a.undecided("the group has no committed offset of %s/%d and no members, %s: its offsets expired or were deleted; start the job once: it resumes from the marker",
 			a.topics.Input, a.p, f.marker.String(a.topics.Input))
 		return nil

@@ -232,7 +232,7 @@ func TestInputsTakenUnreadAreLostAlsoWhereTheRestIsUndecided(t *testing.T) {
 // Brokers forget the offsets of a group that nobody joined for days. The job resumes from its marker.
 func TestAStoppedGroupWhoseOffsetExpiredLeavesItUndecided(t *testing.T) {
 	w := ordinary()
-	w.commits[0] = newCommit(-1, "")
+	w.commits[0], w.later = newCommit(-1, ""), 8*24*time.Hour
 	if r := undecided(t, w, "start the job once: it resumes from the marker"); r.Inputs != 42 {
 		t.Errorf("judged %d inputs, want all below the marker", r.Inputs)
 	}
@@ -251,7 +251,7 @@ func TestAnOffsetThatIsGoneIsWaitedForWhileTheGroupHasMembers(t *testing.T) {
 	}{"it comes": {4, false, ""}, "it does not": {1 << 30, false, Offset}, "the job is stopped": {1 << 30, true, ""}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := ordinary()
-			w.joined = 1
+			w.joined, w.later = 1, 8*24*time.Hour
 			there := w.commits[0]
 			w.moved = func(p int32, n int) {
 				if p != 0 {

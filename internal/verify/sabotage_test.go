@@ -219,6 +219,7 @@ var sabotages = []struct {
 	{"the committed transaction is an older one", func(w *world) { w.commits[0].txnSeq-- }, Offset, "the applied marker says", 1},
 	{"the committed digest is another one", func(w *world) { w.commits[0].digest++ }, Offset, "the applied marker says", 1},
 	{"the metadata is someone else's", func(w *world) { w.commits[0] = newCommit(w.commits[0].next, "") }, Offset, "the applied marker says", 1},
+	{"the group's offset is gone before it could expire", func(w *world) { w.commits[0], w.later = newCommit(-1, ""), 23*time.Hour }, Offset, "no committed offset", 1},
 	{"the group's offset is gone while it has members", func(w *world) { w.commits[0], w.joined = newCommit(-1, ""), 1 }, Offset, "no committed offset", 1},
 	{"the state is gone", func(w *world) { w.logs[w.topics.State][0] = nil }, Offset, "no applied marker", 0},
 	{"an outcome behind the committed offset", func(w *world) { w.feed(0, in{id: "new", kind: "credit", account: w.accountOn(0, 0), cents: 1}) }, Offset, "tells of input 21", 2},

@@ -28,7 +28,8 @@ type world struct {
 	patient    map[string]bool              // waiting ends that transaction
 	moved      func(partition int32, n int) // before the n-th look at a committed offset
 	looks      []int
-	joined     int // members of the group
+	joined     int           // members of the group
+	later      time.Duration // since everything was written
 }
 
 func newWorld(partitions int32) *world {
@@ -67,7 +68,7 @@ func (w *world) openFrom(topic string, stable int64) { w.stable[topic] = map[int
 func (w *world) rules() rules {
 	return rules{
 		topics: w.topics, place: partitionOf, partitions: w.partitions, window: testWindow, autoCreate: true,
-		now: func() time.Time { return time.UnixMilli(testNow) }, progress: func(int32, int64) {}, memory: memory{bytes: defaultMemory, tables: 1, create: scratchIn("")},
+		now: func() time.Time { return time.UnixMilli(testNow).Add(w.later) }, progress: func(int32, int64) {}, memory: memory{bytes: defaultMemory, tables: 1, create: scratchIn("")},
 	}
 }
 
