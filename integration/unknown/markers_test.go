@@ -68,7 +68,7 @@ func (l *late) takeOver(t *testing.T, mutant string) *member {
 	if err != nil || stable >= end {
 		t.Fatalf("the state is stable up to %d of %d while its marker is held, %v: nothing is tried here", stable, end, err)
 	}
-	old.leave(t)
+	old.leave(t, 0)
 	l.give(3, 2)
 	next := l.member(l.settings("new", mutant))
 	next.start(t)
@@ -107,7 +107,7 @@ func (l *late) engineWaits(t *testing.T) {
 	l.await(t)
 	l.awaitMarkers(t, 20*time.Second)
 	l.holds(t)
-	next.leave(t)
+	next.leave(t, 0)
 	t.Logf("restored after %v, by proof: %v", restored.Took.Round(time.Millisecond), restored.ByProof)
 }
 
@@ -118,13 +118,13 @@ func (l *late) proofStops(t *testing.T) {
 		t.Errorf("%s: %s, want I1 of %s", stopped.Task, stopped.Cause, l.task())
 	}
 	l.release()
-	next.leave(t)
+	next.leave(t, 1)
 	healer := l.member(l.settings("healer", ""))
 	healer.start(t)
 	l.await(t)
 	l.awaitMarkers(t, 20*time.Second)
 	l.holds(t)
-	healer.leave(t)
+	healer.leave(t, 0)
 	t.Logf("caught: %s", stopped.Cause)
 }
 
@@ -134,7 +134,7 @@ func (l *late) moneyIsWrong(t *testing.T) {
 	l.release()
 	l.await(t)
 	l.awaitMarkers(t, 20*time.Second)
-	next.leave(t)
+	next.leave(t, 0)
 	r := l.verdict(t)
 	if r.Counts[verify.Chain] == 0 || r.Counts[verify.Money] == 0 {
 		t.Errorf("verify finds %v, want chain and money among them", r.Counts)

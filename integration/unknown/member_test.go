@@ -124,15 +124,15 @@ func (m *member) await(t *testing.T, limit time.Duration, what string, n int, wa
 // is wants a happening of one kind.
 func is(what string) func(happening) bool { return func(h happening) bool { return h.What == what } }
 
-// leave ends the member as an operator does.
-func (m *member) leave(t *testing.T) {
+// leave ends the member as an operator does. One whose task has stopped says so with exit code 1, every other one ends with 0.
+func (m *member) leave(t *testing.T, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := m.Terminate(ctx); err != nil {
 		t.Fatalf("%s: %v", m.settings.Name, err)
 	}
-	if code := m.ExitCode(); code != 0 {
-		t.Errorf("%s: exit code %d after SIGTERM, want 0", m.settings.Name, code)
+	if code := m.ExitCode(); code != want {
+		t.Errorf("%s: exit code %d after SIGTERM, want %d", m.settings.Name, code, want)
 	}
 }

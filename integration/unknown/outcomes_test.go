@@ -137,7 +137,7 @@ func takenForAnAbort(t *testing.T) {
 	b.event()
 	s.awaitEnd(t, 20*time.Second)
 	s.awaitMarkers(t, 20*time.Second)
-	m.leave(t)
+	m.leave(t, 0)
 	r := s.verdict(t)
 	if r.Counts[verify.Duplicate] == 0 {
 		t.Errorf("verify finds %v, want duplicate among them", r.Counts)
@@ -216,7 +216,7 @@ func (b *bench) try(t *testing.T, d doubt) {
 	b.event()
 	b.feed(b.credit(id, b.account, b.events-1)) // the doubtful one again
 	b.awaitEnd(t, 20*time.Second)
-	m.leave(t)
+	m.leave(t, 0)
 	kafkatest.Within(t, endLimit, "the fault", func(context.Context) error { // which is over when its delay is
 		if hit.Hits() == 0 {
 			return errors.New("nothing happened to the commit")
