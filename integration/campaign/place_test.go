@@ -70,8 +70,9 @@ func (r *round) kept(ctx context.Context, from, away time.Time, held map[int32]s
 	if err := taken(r.commits.after(away), held, half); err != nil {
 		return err
 	}
-	if at, err := r.commits.recovered(from); err != nil || at.After(half) {
-		return nil // so slow a return may be later than the session
+	at, err := r.commits.recovered(from)
+	if err != nil || at.After(half) { // so slow a return may be later than the session
+		return err
 	}
 	now, err := r.places(ctx)
 	if err != nil {
