@@ -5,7 +5,7 @@
 quick: ## format, vet and the tests, at most 4 minutes
 	.ci/run static unit
 
-check: ## everything that CI runs, at most 45 minutes
+check: ## everything that CI runs; its budget is 45 minutes
 	.ci/run
 
 test: ## the hermetic tests, from the test cache where nothing changed

@@ -59,7 +59,8 @@ func Run(ctx context.Context, cfg Config, p *Pipeline) error {
 	return processor.Run(ctx)
 }
 
-// Run processes until ctx ends or a fatal error. It waits ten seconds for a broker that answers at the start; a later outage is
+// Run processes until ctx ends or a fatal error. At the start it waits ten seconds for a broker that answers, and as long for
+// what one broker of several leaves unanswered; a later outage is
 // not fatal, it is waited out. A task that stopped
 // does not end the others; the error of each is joined to what Run returns. Run may be called once.
 func (p *Processor) Run(ctx context.Context) (err error) {

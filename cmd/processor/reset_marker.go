@@ -95,7 +95,7 @@ func markerFrom(ctx context.Context, client *kgo.Client, topic string, partition
 
 // toMarker has the group's offset moved to where the state ends, where nothing is lost or written twice by that. An offset with a
 // proof of ours was set by no tool: the job committed it, and what is missing beside it is missing in Kafka.
-func (r *reset) toMarker(p *resetPlan, t *resetTask) {
+func (t *resetTask) toMarker(p *resetPlan) {
 	proof, err := state.ParseMetadata(t.metadata)
 	ours := err == nil && t.Committed != nil
 	switch {
@@ -108,7 +108,7 @@ func (r *reset) toMarker(p *resetPlan, t *resetTask) {
 	case ours && *t.Committed == *t.Applied && !t.marker.Reads(t.Topic) && proof.TxnSeq < t.marker.TxnSeq:
 		t.Note = "as it should be: a version without this input went on"
 	case ours && *t.Committed == *t.Applied:
-		t.refuse(p, fmt.Sprintf("its offset is of transaction %d, its state of %d: they were not written together (I2)", proof.TxnSeq, t.marker.TxnSeq))
+		t.refuse(p, fmt.Sprintf("its offset is of transaction %d with digest %016x, its state of %d with %016x: they were not written together (I2)", proof.TxnSeq, proof.Digest, t.marker.TxnSeq, t.marker.Digest))
 	case ours && *t.Committed < *t.Applied:
 		t.To, t.Note = t.Applied, "this job itself committed the offset: the group has lost a commit"
 		p.Warnings = append(p.Warnings, fmt.Sprintf("task %s: no tool has set its offset: the group has lost a commit, or Kafka has committed a transaction in part; go on only when processor verify --raw finds `offset` alone", t.Task))

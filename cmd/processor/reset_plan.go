@@ -326,7 +326,7 @@ func (r *reset) choose(p *resetPlan) {
 		case t.proven():
 			t.Note = "as it should be"
 		default:
-			r.toMarker(p, t)
+			t.toMarker(p)
 		}
 		if gap := t.gap(); gap != "" {
 			t.Note = gap

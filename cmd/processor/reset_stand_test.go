@@ -158,7 +158,7 @@ func TestResetToMarkerMovesNothingThatNoToolHasMoved(t *testing.T) {
 		says     string
 	}{
 		{"the state topic has lost records", 7, metadataOf(&later), exitFailed, "what lies between would be written a second time"},
-		{"they were not written together", 3, metadataOf(&later), exitFailed, "offset is of transaction 9, its state of 7"},
+		{"they were not written together", 3, metadataOf(&later), exitFailed, "its offset is of transaction 9 with digest"},
 		{"the group has lost a commit", 1, metadataOf(&before), exitUsage, "go on only when processor verify --raw finds `offset` alone"},
 		{"a tool has moved it", 7, "", exitUsage, "moved by another tool"},
 	} {
