@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,10 +240,10 @@ func TestRecordsAreCountedWithoutTheBrokerThatIsGone(t *testing.T) {
 			others++
 		}
 	}
-	everyone := false
+	var everyone atomic.Bool
 	c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		if everyone || c.CurrentNode() == gone {
+		if everyone.Load() || c.CurrentNode() == gone {
 			return nil, errors.New("it is gone"), true
 		}
 		return nil, nil, false
@@ -251,7 +252,7 @@ func TestRecordsAreCountedWithoutTheBrokerThatIsGone(t *testing.T) {
 	if err != nil || n != others || others == 0 {
 		t.Errorf("%d records, %v; want the %d of the brokers that answer", n, err, others)
 	}
-	everyone = true
+	everyone.Store(true)
 	if n, err := RecordsSince(t.Context(), client, time.Now().Add(-time.Hour), "in"); err == nil {
 		t.Errorf("%d records of brokers that are all gone", n)
 	}
