@@ -263,7 +263,8 @@ func (w *worker) stuck(o *ownedTask, tp session.TopicPartition) func(context.Con
 }
 
 // freeReaders ends the transaction that a dead owner left open. The restore need not wait for it, but who reads what it wrote would
-// until transaction.timeout.ms is over, stages of our own among them. open says that the state partition has such a one.
+// until transaction.timeout.ms is over, stages of our own among them. open says that the state partition has such a one; one that
+// has reached outputs alone is found by the worker that wrote the state's marker.
 func (w *worker) freeReaders(ctx context.Context, o *ownedTask, open bool) {
 	for _, tp := range o.partitions() {
 		if !open && w.p.pipe.repartitioned(tp.Topic) != nil {
@@ -272,10 +273,17 @@ func (w *worker) freeReaders(ctx context.Context, o *ownedTask, open bool) {
 			open = err == nil && endErr == nil && stable < end
 		}
 	}
-	if !open || mutant.On("readers-not-freed") {
+	if mutant.On("readers-not-freed") {
 		return
 	}
-	if err := w.janitor().Sweep(ctx); err != nil { // the task runs all the same
+	var err error
+	if open {
+		err = w.janitor().Sweep(ctx)
+	}
+	if m, ok := o.lease.base.Marker(); ok && m.Writer != session.TransactionalID(w.p.pipe.app, w.p.instance, w.index) && !mutant.On("outputs-not-freed") {
+		err = errors.Join(err, w.janitor().Release(ctx, m.Writer))
+	}
+	if err != nil { // the task runs all the same
 		w.p.cfg.Logger.Warn("a transaction that a dead instance may have left open could not be looked for: readers of what it wrote wait for its time-out", "app", w.p.pipe.app, "task", o.id.String(), "err", err)
 	}
 }

@@ -45,6 +45,18 @@ func (c commits) stood(from, until time.Time) time.Duration {
 	return longest
 }
 
+// last are the workers that made the last commit of a partition.
+func (c commits) last() map[string]bool {
+	writers, last := map[int32]string{}, map[string]bool{}
+	for _, k := range c.All() {
+		writers[k.Partition] = k.Writer
+	}
+	for _, writer := range writers {
+		last[writer] = true
+	}
+	return last
+}
+
 // by counts the commits of an instance written after a moment.
 func (c commits) by(instance string, from time.Time) (n int) {
 	for _, k := range c.after(from) {

@@ -170,13 +170,37 @@ func (j Janitor) Sweep(ctx context.Context) error {
 	}
 	var errs []error
 	for _, id := range orphans {
-		if err := Fence(ctx, j.Client, id, j.Timeout); err != nil {
-			errs = append(errs, err)
-		} else if j.Fenced != nil {
-			j.Fenced(id)
-		}
+		errs = append(errs, j.fence(ctx, id))
 	}
 	return errors.Join(errs...)
+}
+
+// Release fences the ongoing transaction of one worker, unless that is a member of the group. The caller has proof that the id is the
+// application's own, such as a marker that it wrote: the transaction may touch no topic of our own yet, only outputs, whose
+// readers it holds up. It blocks for two seconds at most.
+func (j Janitor) Release(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, watchdogPatience)
+	defer cancel()
+	described, err := kadm.NewClient(j.Client).DescribeTransactions(ctx, id)
+	if err != nil {
+		return fmt.Errorf("describe transaction %q: %w", id, err)
+	}
+	if t := described[id]; t.State != "Ongoing" { // prepared ones are the coordinator's to finish
+		return nil
+	}
+	alive, err := j.members(ctx)
+	if err != nil || alive[strings.TrimPrefix(id, j.App+"-")] && !mutant.On("release-fences-the-living") {
+		return err
+	}
+	return j.fence(ctx, id)
+}
+
+func (j Janitor) fence(ctx context.Context, id string) error {
+	err := Fence(ctx, j.Client, id, j.Timeout)
+	if err == nil && j.Fenced != nil {
+		j.Fenced(id)
+	}
+	return err
 }
 
 func (j Janitor) orphans(ctx context.Context) (ids []string, err error) {

@@ -29,36 +29,64 @@ func openTransaction(t *testing.T, c *kfake.Cluster, id, topic string) *kgo.Clie
 	return client
 }
 
+// janitorOf is a janitor of the application "ledger", whose only member is alive-0, and what it fences.
+func janitorOf(t *testing.T, c *kfake.Cluster, own ...string) (Janitor, *[]string) {
+	t.Helper()
+	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("ledger"), kgo.InstanceID("alive-0"), kgo.ConsumeTopics("ledger-updates"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(member.Close)
+	awaitMember(t, admin, "ledger")
+	fenced := &[]string{}
+	return Janitor{Client: admin, App: "ledger", Own: own, Timeout: 10 * time.Second, Fenced: func(id string) { *fenced = append(*fenced, id) }}, fenced
+}
+
 func TestJanitorFencesItsOwnDeadAndNobodyElse(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger-post-state", "ledger-eu-post-state", "ledger-updates"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("ledger"), kgo.InstanceID("alive-0"), kgo.ConsumeTopics("ledger-updates"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer member.Close()
-	awaitMember(t, admin, "ledger")
-
+	t.Cleanup(c.Close)
+	j, fenced := janitorOf(t, c, "ledger-post-state")
 	openTransaction(t, c, "ledger-dead-0", "ledger-post-state")
 	openTransaction(t, c, "ledger-alive-0", "ledger-post-state")
 	openTransaction(t, c, "ledger-eu-host-0", "ledger-eu-post-state") // another application, whose name begins with ours
 	openTransaction(t, c, "ledger-connector", "ledger-updates")       // no processor at all
-
-	var fenced []string
-	j := Janitor{Client: admin, App: "ledger", Own: []string{"ledger-post-state"}, Timeout: 10 * time.Second, Fenced: func(id string) { fenced = append(fenced, id) }}
 	if err := j.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(fenced) != 1 || fenced[0] != "ledger-dead-0" {
-		t.Errorf("fenced %q, want the dead instance alone", fenced)
+	if len(*fenced) != 1 || (*fenced)[0] != "ledger-dead-0" {
+		t.Errorf("fenced %q, want the dead instance alone", *fenced)
+	}
+}
+
+// A transaction that has reached an output alone holds its readers up, and does not show whose it is.
+func TestReleaseEndsTheTransactionOfADeadWorkerThatIsNamed(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger-updates"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	j, fenced := janitorOf(t, c)
+	openTransaction(t, c, "ledger-dead-0", "ledger-updates")
+	openTransaction(t, c, "ledger-alive-0", "ledger-updates")
+	ended := openTransaction(t, c, "ledger-ended-0", "ledger-updates")
+	if err := ended.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"ledger-unknown-0", "ledger-alive-0", "ledger-ended-0", "ledger-dead-0"} {
+		if err := j.Release(t.Context(), id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if len(*fenced) != 1 || (*fenced)[0] != "ledger-dead-0" {
+		t.Errorf("fenced %q, want the dead worker alone", *fenced)
 	}
 }
 

@@ -116,6 +116,7 @@ func scenarios() []scenario {
 		{name: "dead-letters-killed-before-the-end", tell: func(w *world) { killedAmid(w, func() { w.feeder.only(oddOnes) }) }},
 		{name: "restarted-in-time", tell: restartedInTime},
 		{name: "readers-freed", tell: readersFreed},
+		{name: "readers-freed-of-outputs-alone", tell: outputsFreed},
 		{name: "look-up-fails", tell: lookUpFails},
 		{name: "output-refused", tell: func(w *world) { outputRefused(w, w.job.output) }},
 		{name: "state-refused", tell: func(w *world) { outputRefused(w, w.job.state) }},
@@ -183,17 +184,59 @@ func restartedInTime(w *world) {
 // takeOverBound is how long readers of the output wait behind an owner that died: its session, and then no longer.
 const takeOverBound = 14 * time.Second
 
-// readersFreed kills a process whose transaction is open and has no offsets yet, for which nobody waits but readers of the output.
+// readersFreed kills a process whose transaction is open and has no offsets yet: nobody waits for it but readers of the output.
 func readersFreed(w *world) {
+	p := w.twoAtWork()
+	sprung := make(chan struct{})
+	p.net.Arm(killsAt(p, kmsg.TxnOffsetCommit, faultnet.DropRequest, sprung))
+	w.feeder.only(eventsAtOnce)
+	await(p, sprung)
+	w.awaitReaders(p)
+}
+
+// outputsFreed kills it when it has sent the first outputs of a transaction, long before the commit: there is no state of it either.
+func outputsFreed(w *world) {
+	p := w.twoAtWork()
+	sprung := make(chan struct{})
+	var once sync.Once
+	trap := func(at string) {
+		if at == "committed" {
+			once.Do(func() { p.net.Arm(killsAt(p, kmsg.Produce, faultnet.DropResponse, sprung)) })
+		}
+	}
+	p.hold.Store(&trap)
+	for range 20 {
+		w.feeder.only(eventsAtOnce)
+	}
+	await(p, sprung)
+	w.awaitReaders(p)
+}
+
+// eventsAtOnce are events that are fed in one transaction.
+func eventsAtOnce(f *feeder) (records []*kgo.Record) {
+	for range 50 {
+		records = append(records, f.source.event())
+	}
+	return records
+}
+
+// twoAtWork are two processes that have shared the tasks; it returns the first.
+func (w *world) twoAtWork() *process {
 	p := w.begin()
 	w.enter(w.prepare(1, 1, ""))
 	time.Sleep(20 * time.Second)
 	w.give(100)
-	sprung := make(chan struct{})
-	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.TxnOffsetCommit, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
-	w.feeder.orders <- 100
-	await(p, sprung)
-	w.remove(p)
+	return p
+}
+
+func killsAt(p *process, key kmsg.Key, deed faultnet.Deed, sprung chan<- struct{}) *faultnet.Rule {
+	return &faultnet.Rule{Name: "kill", Key: key, Left: 1, Order: faultnet.Order{Deed: deed, Then: func() { p.kill(); close(sprung) }}}
+}
+
+// awaitReaders waits until nothing of a dead process holds readers of the output up any more, if anything does: its last request may
+// have been one of other records. The mark is "late" when that takes longer than a take-over.
+func (w *world) awaitReaders(dead *process) {
+	w.remove(dead)
 	began := time.Now()
 	for partition, stable := range w.held(w.job.output) {
 		tp := session.TopicPartition{Topic: w.job.output, Partition: partition}
