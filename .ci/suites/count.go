@@ -24,10 +24,19 @@ type tally struct {
 	passed  []string
 	failed  []string
 	skipped []string
-	counts  map[string]int64 // what tests count themselves: a log line "counts: name=1, other=2", added up
+	counts  map[string]int64    // what tests count themselves: a log line "counts: name=1, other=2", added up
+	said    map[string][]string // the last messages of a test that runs, or has failed
 }
 
+// messages is how many of a failed test's last messages the report repeats, each cut after so many bytes.
+const (
+	messages      = 2
+	messageLength = 500
+)
+
 var (
+	// message matches what a test logs or fails with.
+	message = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
 	// counts matches what a test reports of its own work, and counted one name and number of it.
 	counts  = regexp.MustCompile(`\bcounts: (.+=\d+)`)
 	counted = regexp.MustCompile(`([^=]+)=(\d+)(?:, |$)`)
@@ -65,11 +74,13 @@ func (t *tally) add(e event) {
 	switch {
 	case e.Action == "output":
 		t.count(e.Output)
+		t.hear(name, e.Output)
 	case e.Test == "" && e.Action == "fail":
 		t.packageFailed(folder(e.Package))
 	case e.Test == "":
 	case e.Action == "pass":
 		t.passed = append(t.passed, name)
+		delete(t.said, name)
 	case e.Action == "fail":
 		t.failed = append(t.failed, name)
 	case e.Action == "skip":
@@ -86,6 +97,19 @@ func (t *tally) packageFailed(dir string) {
 		}
 	}
 	t.failed = append(t.failed, dir+".(package)")
+}
+
+// hear keeps the last messages of a test.
+func (t *tally) hear(test, output string) {
+	if !message.MatchString(output) {
+		return
+	}
+	if t.said == nil {
+		t.said = map[string][]string{}
+	}
+	text := strings.TrimSpace(output)
+	said := append(t.said[test], text[:min(len(text), messageLength)])
+	t.said[test] = said[max(0, len(said)-messages):]
 }
 
 func (t *tally) count(output string) {

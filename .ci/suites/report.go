@@ -67,24 +67,30 @@ func (s summary) write(file string) error {
 	return os.WriteFile(file, append(body, '\n'), 0o644)
 }
 
-// print writes what failed, why skips are no loss, the table, and the closing line that any CI can read.
+// print writes what was counted, why skips are no loss, what failed and what it said, the table, and the closing line that any CI
+// can read. A reader who has the end of the output alone has all of that.
 func (s summary) print(w io.Writer, results []result) {
+	for _, r := range s.Suites {
+		if len(r.Counts) > 0 {
+			fmt.Fprintf(w, "counted %s: %s\n", r.Suite, ownCounts(r.Counts))
+		}
+	}
 	for _, r := range results {
-		for _, f := range r.tally.failed {
-			fmt.Fprintf(w, "FAILED  %s: %s\n", r.suite.name, f)
-		}
-		for _, p := range r.problems {
-			fmt.Fprintf(w, "PROBLEM %s: %s\n", r.suite.name, p)
-		}
 		for _, skipped := range r.tally.skipped {
 			if c, ok := r.suite.covers(skipped); ok {
 				fmt.Fprintf(w, "skipped %s: %s (%s runs it)\n", skipped, c.reason, c.by)
 			}
 		}
 	}
-	for _, r := range s.Suites {
-		if len(r.Counts) > 0 {
-			fmt.Fprintf(w, "counted %s: %s\n", r.Suite, ownCounts(r.Counts))
+	for _, r := range results {
+		for _, f := range r.tally.failed {
+			fmt.Fprintf(w, "FAILED  %s: %s\n", r.suite.name, f)
+			for _, said := range r.tally.said[f] {
+				fmt.Fprintf(w, "        %s\n", said)
+			}
+		}
+		for _, p := range r.problems {
+			fmt.Fprintf(w, "PROBLEM %s: %s\n", r.suite.name, p)
 		}
 	}
 	fmt.Fprintf(w, "\n%-12s %6s %7s %7s %8s\n", "suite", "ran", "failed", "skipped", "minutes")

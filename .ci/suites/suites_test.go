@@ -109,6 +109,21 @@ func TestTheScreenShowsFailuresAndTheLogEverything(t *testing.T) {
 	}
 }
 
+func TestTheEndOfTheReportRepeatsWhatAFailedTestSaid(t *testing.T) {
+	said := func(test, text string) string {
+		return fmt.Sprintf(`{"Action":"output","Package":%q,"Test":%q,"Output":%q}`, module+"a", test, text+"\n")
+	}
+	sum, results, _ := outcome(t, suite{name: "s", steps: []step{printed(1,
+		said("TestX", "    x_test.go:1: of no interest"), ended("pass", "TestX"),
+		said("TestY", "    y_test.go:1: the first"), said("TestY", "    y_test.go:2: want 3"), said("TestY", "=== NAME TestY"), said("TestY", "    y_test.go:3: "+strings.Repeat("x", 2000)), ended("fail", "TestY"))}})
+	var screen bytes.Buffer
+	sum.print(&screen, results)
+	report, _, _ := strings.Cut(screen.String(), "PROBLEM") // which repeats the command, and so its output
+	if want := "FAILED  s: a.TestY\n        y_test.go:2: want 3\n        y_test.go:3: xxx"; !strings.HasPrefix(report, want) || len(report) > len(want)+messageLength {
+		t.Errorf("%q", report)
+	}
+}
+
 func TestCountsOfTestsAreAddedUp(t *testing.T) {
 	line := `{"Action":"output","Package":"p","Test":"TestX","Output":"    a_test.go:3: counts: commits=10, (false, nil)=2\n"}`
 	_, results, _ := outcome(t, suite{steps: []step{printed(0, line, line, ended("pass", "TestX"))}})
