@@ -108,7 +108,7 @@ func (t *tally) hear(test, output string) {
 		t.said = map[string][]string{}
 	}
 	text := strings.TrimSpace(output)
-	said := append(t.said[test], text[:min(len(text), messageLength)])
+	said := append(t.said[test], strings.ToValidUTF8(text[:min(len(text), messageLength)], ""))
 	t.said[test] = said[max(0, len(said)-messages):]
 }
 

@@ -185,7 +185,11 @@ func (j Janitor) Release(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("describe transaction %q: %w", id, err)
 	}
-	if t := described[id]; t.State != "Ongoing" { // prepared ones are the coordinator's to finish
+	t := described[id]
+	if t.Err != nil && !errors.Is(t.Err, kerr.TransactionalIDNotFound) { // forgotten after a week without use: nothing is open
+		return fmt.Errorf("describe transaction %q: %w", id, topics.Asked{TransactionalID: id}.Explain(t.Err))
+	}
+	if t.State != "Ongoing" { // prepared ones are the coordinator's to finish
 		return nil
 	}
 	alive, err := j.members(ctx)

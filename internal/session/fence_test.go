@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -87,6 +88,28 @@ func TestReleaseEndsTheTransactionOfADeadWorkerThatIsNamed(t *testing.T) {
 	}
 	if len(*fenced) != 1 || (*fenced)[0] != "ledger-dead-0" {
 		t.Errorf("fenced %q, want the dead worker alone", *fenced)
+	}
+}
+
+// What the coordinator does not tell is no proof that nothing is open: the readers' wait is then told, too.
+func TestReleaseTellsWhatItCouldNotLookAt(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger-updates"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	j, fenced := janitorOf(t, c)
+	openTransaction(t, c, "ledger-dead-0", "ledger-updates")
+	c.ControlKey(int16(kmsg.DescribeTransactions), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := r.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+		state := kmsg.NewDescribeTransactionsResponseTransactionState()
+		state.TransactionalID, state.ErrorCode = "ledger-dead-0", kerr.TransactionalIDAuthorizationFailed.Code
+		resp.TransactionStates = append(resp.TransactionStates, state)
+		return resp, nil, true
+	})
+	if err := j.Release(t.Context(), "ledger-dead-0"); err == nil || !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || len(*fenced) > 0 {
+		t.Errorf("%v, fenced %q", err, *fenced)
 	}
 }
 

@@ -153,7 +153,7 @@ func oddOnes(f *feeder) (records []*kgo.Record) {
 func killedAmid(w *world, feed func()) {
 	p := w.begin()
 	sprung := make(chan struct{})
-	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
+	p.net.Arm(killsAt(p, kmsg.EndTxn, faultnet.DropRequest, sprung))
 	feed()
 	await(p, sprung)
 	w.revive(p)
@@ -168,7 +168,7 @@ const restartBound = 3 * time.Second
 func restartedInTime(w *world) {
 	p := w.begin()
 	sprung := make(chan struct{})
-	p.net.Arm(&faultnet.Rule{Name: "kill", Key: kmsg.EndTxn, Left: 1, Order: faultnet.Order{Deed: faultnet.DropRequest, Then: func() { p.kill(); close(sprung) }}})
+	p.net.Arm(killsAt(p, kmsg.EndTxn, faultnet.DropRequest, sprung))
 	w.feeder.orders <- 60
 	await(p, sprung)
 	commits, began := w.tally.commits.Load(), time.Now()
@@ -229,6 +229,7 @@ func (w *world) twoAtWork() *process {
 	return p
 }
 
+// killsAt kills a process at its next request of a key.
 func killsAt(p *process, key kmsg.Key, deed faultnet.Deed, sprung chan<- struct{}) *faultnet.Rule {
 	return &faultnet.Rule{Name: "kill", Key: key, Left: 1, Order: faultnet.Order{Deed: deed, Then: func() { p.kill(); close(sprung) }}}
 }
